@@ -1,0 +1,75 @@
+"""Nearfold finds the space in which nearest neighbours mean something.
+
+Public names are loaded when first used, so that `import nearfold` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "PCA": "nearfold.methods.pca",
+    "IncrementalPCA": "nearfold.methods.incremental_pca",
+    "LinearDiscriminantAnalysis": "nearfold.methods.lda",
+    "NearestNeighbors": "nearfold.methods.neighbor_search",
+    "KNeighborsTransformer": "nearfold.methods.neighbor_search",
+    "RadiusNeighborsTransformer": "nearfold.methods.neighbor_search",
+    "KNeighborsClassifier": "nearfold.methods.knn",
+    "KNeighborsRegressor": "nearfold.methods.knn",
+    "RadiusNeighborsClassifier": "nearfold.methods.knn",
+    "RadiusNeighborsRegressor": "nearfold.methods.knn",
+    "scan": "nearfold.blocks",
+    "set_memory": "nearfold.blocks",
+    "get_memory": "nearfold.blocks",
+    "progress": "nearfold.run",
+}
+
+__all__ = [
+    "PCA",
+    "IncrementalPCA",
+    "KNeighborsClassifier",
+    "KNeighborsRegressor",
+    "KNeighborsTransformer",
+    "LinearDiscriminantAnalysis",
+    "NearestNeighbors",
+    "RadiusNeighborsClassifier",
+    "RadiusNeighborsRegressor",
+    "RadiusNeighborsTransformer",
+    "get_memory",
+    "progress",
+    "scan",
+    "set_memory",
+]
+
+if TYPE_CHECKING:
+    from nearfold.blocks import get_memory, scan, set_memory
+    from nearfold.methods.incremental_pca import IncrementalPCA
+    from nearfold.methods.knn import (
+        KNeighborsClassifier,
+        KNeighborsRegressor,
+        RadiusNeighborsClassifier,
+        RadiusNeighborsRegressor,
+    )
+    from nearfold.methods.lda import LinearDiscriminantAnalysis
+    from nearfold.methods.neighbor_search import (
+        KNeighborsTransformer,
+        NearestNeighbors,
+        RadiusNeighborsTransformer,
+    )
+    from nearfold.methods.pca import PCA
+    from nearfold.run import progress
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nearfold' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

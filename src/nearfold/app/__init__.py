@@ -1,0 +1,1 @@
+"""The command line: parse, call study/, print. No arithmetic."""

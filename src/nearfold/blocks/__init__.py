@@ -1,0 +1,20 @@
+"""Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
+
+from nearfold.blocks.memory import get_memory, require_memory, set_memory, show_bytes
+from nearfold.blocks.rows import Block, Rows, as_rows, floating_dtype, is_streamed, scan
+from nearfold.blocks.work import combine_blocks, combine_pairwise
+
+__all__ = [
+    "Block",
+    "Rows",
+    "as_rows",
+    "combine_blocks",
+    "combine_pairwise",
+    "floating_dtype",
+    "get_memory",
+    "is_streamed",
+    "require_memory",
+    "scan",
+    "set_memory",
+    "show_bytes",
+]

@@ -1,0 +1,128 @@
+"""The memory budget: one number for the whole process.
+
+Set by `nearfold.set_memory("4GB")`, else by the environment variable
+NEARFOLD_MEMORY, else half of what the machine or its control group has free at
+the moment of asking.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from nearfold.errors import InputError, MemoryBudgetError
+
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_explicit_budget: int | None = None
+
+
+def set_memory(limit: str | int | None) -> None:
+    """Set the budget: bytes, or a text such as "4GB" or "512 MiB". None: back to the default."""
+    global _explicit_budget
+    _explicit_budget = None if limit is None else parse_bytes(limit)
+
+
+def get_memory() -> int:
+    """The budget in bytes."""
+    if _explicit_budget is not None:
+        return _explicit_budget
+    from_environment = os.environ.get("NEARFOLD_MEMORY")
+    if from_environment:
+        return parse_bytes(from_environment)
+    return max(free_bytes() // 2, 64 * 1024**2)
+
+
+def parse_bytes(text: str | int) -> int:
+    """Bytes from a number or a text: 4000000000, "4GB", "512MiB", "1.5 g" (all powers of 1024)."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(?:I?B)?\s*", str(text).upper())
+    try:
+        size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise InputError(f"{text!r} is not a size: write for example '4GB' or '512MB'.")
+    return size
+
+
+def show_bytes(size: float) -> str:
+    """A size as people read it."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def require_memory(needed: float, what: str, advice: str) -> None:
+    """Raise before allocating, if `needed` bytes do not fit the budget."""
+    budget = get_memory()
+    if needed > budget:
+        raise MemoryBudgetError(
+            f"{what} needs about {show_bytes(needed)}, and the memory budget is "
+            f"{show_bytes(budget)}. {advice} (Raise the budget with nearfold.set_memory.)"
+        )
+
+
+def free_bytes() -> int:
+    """What this process could still allocate: the least of machine and control group."""
+    return min(_machine_free(), _cgroup_free())
+
+
+def _machine_free() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # macOS and other systems without /proc
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return 2 * 1024**3
+
+
+def _cgroup_free(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Limit minus use of the tightest control group above us (version 2, then version 1)."""
+    free = _unlimited = 1 << 62
+    for folder in _cgroup_folders(root):
+        limit = _read_number(folder / "memory.max", folder / "memory.limit_in_bytes")
+        used = _read_number(folder / "memory.current", folder / "memory.usage_in_bytes")
+        if limit is not None and used is not None and limit < _unlimited:
+            free = min(free, max(limit - used + _reclaimable(folder), 0))
+    return free
+
+
+def _reclaimable(folder: Path) -> int:
+    """File cache counts as used, but the kernel gives it back when asked."""
+    try:
+        for line in (folder / "memory.stat").read_text().splitlines():
+            if line.split()[0] in ("inactive_file", "total_inactive_file"):
+                return int(line.split()[1])
+    except (OSError, IndexError, ValueError):
+        pass
+    return 0
+
+
+def _cgroup_folders(root: Path) -> list[Path]:
+    folders = [root, root / "memory"]
+    try:
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                folder = root / controllers / path.strip("/")
+                while folder != root and root in folder.parents:
+                    folders.append(folder)
+                    folder = folder.parent
+    except (OSError, ValueError):
+        pass
+    return folders
+
+
+def _read_number(*candidates: Path) -> int | None:
+    for path in candidates:
+        try:
+            return int(path.read_text())
+        except (OSError, ValueError):  # "max" means no limit
+            continue
+    return None

@@ -1,0 +1,46 @@
+"""What can go wrong, as one tree.
+
+    NearfoldError
+    ├── InputError (also ValueError)        the data or a parameter cannot be used as given
+    │   └── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    ├── MemoryBudgetError (also MemoryError)  does not fit the budget and has no bounded way
+    ├── SolverError (also ArithmeticError)  a numerical routine failed; the message names the matrix
+    └── Cancelled                           a progress callback asked to stop
+
+    NearfoldWarning (UserWarning)
+    └── ApproximationWarning                the bounded way was taken; `approximation_` says which
+
+Every error says what is wrong, where, and what to do about it.
+"""
+
+
+class NearfoldError(Exception):
+    """Base of every error Nearfold raises on purpose."""
+
+
+class InputError(NearfoldError, ValueError):
+    """The data or a parameter cannot be used as given."""
+
+
+class NonFiniteError(InputError):
+    """The data hold NaN or inf."""
+
+
+class MemoryBudgetError(NearfoldError, MemoryError):
+    """The work needs more memory than the budget allows, and has no bounded way."""
+
+
+class SolverError(NearfoldError, ArithmeticError):
+    """A numerical routine failed or returned something that is not a solution."""
+
+
+class Cancelled(NearfoldError):
+    """Raise this from a progress callback to stop the work at its next step."""
+
+
+class NearfoldWarning(UserWarning):
+    """Base of every warning Nearfold issues on purpose."""
+
+
+class ApproximationWarning(NearfoldWarning):
+    """The memory budget forbade the exact way, so a bounded one was taken."""

@@ -1,0 +1,247 @@
+"""From a tile of bounds to neighbours: scan, re-check, keep the best.
+
+`neighbors/pruned.py` explains the mathematics. Here S is a tile of scores (larger is nearer)
+of some queries against some consecutive rows of the index; only pairs whose score reaches
+the query's `cut` can be neighbours. The few that do are bounded once more on their longer
+sketch (`limit`), and what is left is decided by the true squared distance in float64.
+
+The k best of a query form a heap with the worst at its root. Pairs are ordered by distance,
+then by row number: that is the rule for ties, and it makes the outcome independent of the
+order in which tiles are visited.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.kernels.compile import kernel, summing_kernel
+
+
+@kernel
+def _is_nearer(distance_a: Any, row_a: Any, distance_b: Any, row_b: Any) -> Any:
+    return distance_a < distance_b or (distance_a == distance_b and row_a < row_b)
+
+
+@kernel
+def _replace_worst(distances: Any, rows: Any, distance: Any, row: Any) -> Any:
+    k = distances.shape[0]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= k:
+            break
+        other = child + 1
+        if other < k and _is_nearer(distances[child], rows[child], distances[other], rows[other]):
+            child = other
+        if _is_nearer(distances[child], rows[child], distance, row):
+            break
+        distances[place] = distances[child]
+        rows[place] = rows[child]
+        place = child
+    distances[place] = distance
+    rows[place] = row
+
+
+@summing_kernel
+def _square_distance_32(a: Any, b: Any) -> Any:
+    total = np.float32(0.0)
+    for j in range(a.shape[0]):
+        difference = a[j] - b[j]
+        total += difference * difference
+    return total
+
+
+@summing_kernel
+def _square_distance_64(a: Any, b: Any) -> Any:
+    total = 0.0
+    for j in range(a.shape[0]):
+        difference = np.float64(a[j]) - np.float64(b[j])
+        total += difference * difference
+    return total
+
+
+@kernel
+def _mark_reaching(scores: Any, cut: Any, marks: Any) -> Any:
+    """One byte per score: whether it reaches the cut. (A loop with no branch: SIMD.)"""
+    for j in range(scores.shape[0]):
+        marks[j] = np.uint8(scores[j] >= cut)
+
+
+@kernel
+def _make_marks(columns: Any) -> Any:
+    """Bytes for marks, and the same seen eight at a time, so that empty runs cost little."""
+    marks = np.zeros((columns + 7) // 8 * 8, dtype=np.uint8)
+    return marks, marks.view(np.uint64)
+
+
+@kernel
+def limits_of(
+    square: Any,
+    size: Any,
+    slack: Any,
+    tile_norm: Any,
+    growth: Any,
+    product_error: Any,
+    long_error: Any,
+) -> Any:
+    """(cut, limit) for a query whose k-th squared distance is `square`: see pruned.py."""
+    reach = np.sqrt(square) * growth + slack
+    bound = reach * reach
+    # The last term stands for what float32 underflow may take.
+    error = product_error * tile_norm * (2.0 * np.sqrt(size) + tile_norm) + 1e-37
+    cut = 0.5 * (size - bound - error)
+    return cut - 1e-7 * abs(cut), bound * (1.0 + long_error)
+
+
+@kernel
+def collect_best_scores(
+    S: Any, own_row: Any, row_of: Any, first_row: Any, best_bound: Any, best_place: Any
+) -> Any:
+    """Keep the k best-scoring places of each query, over as many tiles as are shown."""
+    columns = S.shape[1]
+    marks, runs = _make_marks(columns)
+    for i in range(S.shape[0]):
+        _mark_reaching(S[i], np.float32(-best_bound[i, 0]), marks)
+        for run in range(runs.shape[0]):
+            if runs[run] == 0:
+                continue
+            for j in range(8 * run, min(8 * run + 8, columns)):
+                bound = -np.float64(S[i, j])
+                if bound < best_bound[i, 0] and row_of[first_row + j] != own_row[i]:
+                    _replace_worst(best_bound[i], best_place[i], bound, first_row + j)
+
+
+@kernel
+def measure_worst(
+    query_of: Any, row_of: Any, Q: Any, X: Any, best_bound: Any, best_place: Any, worst: Any
+) -> Any:
+    """A first bound on each query's k-th distance: the worst of the k places collected."""
+    for i in range(best_place.shape[0]):
+        if best_bound[i, 0] == np.inf:  # fewer than k places were seen
+            continue
+        bound = 0.0
+        for t in range(best_place.shape[1]):
+            x = row_of[best_place[i, t]]
+            bound = max(bound, _square_distance_64(Q[query_of[i]], X[x]))
+        worst[i] = bound
+
+
+@kernel
+def sift_nearest(
+    S: Any,
+    sizes: Any,
+    slack: Any,
+    errors: Any,
+    query_of: Any,
+    own_row: Any,
+    row_of: Any,
+    first_row: Any,
+    Q: Any,
+    X: Any,
+    long_Q: Any,
+    long_X: Any,
+    best_distance: Any,
+    best_row: Any,
+    worst: Any,
+) -> Any:
+    """Update the k best of each query with one tile; return how many pairs each stage saw."""
+    tile_norm, growth, product_error, long_error = errors
+    refine = long_X.shape[1] > 0
+    columns = S.shape[1]
+    marks, runs = _make_marks(columns)
+    bounded = 0
+    measured = 0
+    for i in range(S.shape[0]):
+        scores = S[i]
+        q = query_of[i]
+        cut, limit = limits_of(
+            worst[i], sizes[i], slack[i], tile_norm, growth, product_error, long_error
+        )
+        cut = np.float32(cut)
+        _mark_reaching(scores, cut, marks)
+        for run in range(runs.shape[0]):
+            if runs[run] == 0:
+                continue
+            for j in range(8 * run, min(8 * run + 8, columns)):
+                if scores[j] < cut:  # the cut may have risen since it was marked
+                    continue
+                bounded += 1
+                place = first_row + j
+                if refine and _square_distance_32(long_Q[i], long_X[place]) > limit:
+                    continue
+                x = row_of[place]
+                if x == own_row[i]:
+                    continue
+                measured += 1
+                distance = _square_distance_64(Q[q], X[x])
+                if _is_nearer(distance, x, best_distance[i, 0], best_row[i, 0]):
+                    _replace_worst(best_distance[i], best_row[i], distance, x)
+                    if best_distance[i, 0] < worst[i]:
+                        worst[i] = best_distance[i, 0]
+                        cut, limit = limits_of(
+                            worst[i],
+                            sizes[i],
+                            slack[i],
+                            tile_norm,
+                            growth,
+                            product_error,
+                            long_error,
+                        )
+                        cut = np.float32(cut)
+    return bounded, measured
+
+
+@kernel
+def sift_within(
+    S: Any,
+    sizes: Any,
+    slack: Any,
+    errors: Any,
+    query_of: Any,
+    own_row: Any,
+    row_of: Any,
+    first_row: Any,
+    Q: Any,
+    X: Any,
+    long_Q: Any,
+    long_X: Any,
+    square_radius: Any,
+    found_query: Any,
+    found_row: Any,
+    found_distance: Any,
+) -> Any:
+    """Collect every pair of one tile within the radius; return how many were found."""
+    tile_norm, growth, product_error, long_error = errors
+    refine = long_X.shape[1] > 0
+    columns = S.shape[1]
+    marks, runs = _make_marks(columns)
+    found = 0
+    for i in range(S.shape[0]):
+        scores = S[i]
+        q = query_of[i]
+        cut, limit = limits_of(
+            square_radius, sizes[i], slack[i], tile_norm, growth, product_error, long_error
+        )
+        cut = np.float32(cut)
+        _mark_reaching(scores, cut, marks)
+        for run in range(runs.shape[0]):
+            if runs[run] == 0:
+                continue
+            for j in range(8 * run, min(8 * run + 8, columns)):
+                if marks[j] == 0:
+                    continue
+                place = first_row + j
+                if refine and _square_distance_32(long_Q[i], long_X[place]) > limit:
+                    continue
+                x = row_of[place]
+                if x == own_row[i]:
+                    continue
+                distance = _square_distance_64(Q[q], X[x])
+                if distance <= square_radius:
+                    found_query[found] = q
+                    found_row[found] = x
+                    found_distance[found] = distance
+                    found += 1
+    return found

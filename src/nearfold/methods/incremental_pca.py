@@ -1,0 +1,270 @@
+"""Principal component analysis of rows that arrive in batches (section 10.3), exactly.
+
+What is kept between batches is not a truncated basis but the moments of all rows seen (count,
+mean, centred scatter; linalg/moments.py), so after any number of batches of any size the axes
+are those of PCA on all rows at once. The eigenproblem is solved when a result is first asked
+for, not after every batch.
+
+Cost: O(m d^2) time in all and O(d^2) memory. Where d^2 numbers exceed the memory budget the
+bounded way is taken: each batch is merged into the d' axes kept so far by an SVD (Ross et al.,
+2008), which forgets what lay outside of them; `approximation_` and a warning say so.
+
+Departure from scikit-learn: its IncrementalPCA always takes that bounded way and its result
+depends on the batches; `batch_size` here only sets how much is read at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.blocks import as_rows, combine_blocks, get_memory, is_streamed, show_bytes
+from nearfold.blocks.rows import ArrayRows
+from nearfold.errors import ApproximationWarning, InputError
+from nearfold.inputs import check_table, check_weights, refuse_nonfinite
+from nearfold.linalg import (
+    Moments,
+    Principal,
+    Workspaces,
+    block_moments,
+    combine_moments,
+    from_scatter,
+    table_moments,
+    thin_svd,
+)
+from nearfold.methods.principal_components import (
+    PrincipalComponents,
+    count_components,
+    numerical_rank,
+)
+from nearfold.notation import Array, Floats
+from nearfold.run import reporting
+
+# Batches wait until there are enough for all threads to run products at full speed on.
+_WAIT_BYTES = 32 * 1024**2
+_TOGETHER = 4  # blocks that the waiting batches are absorbed in
+_RESULTS = (
+    "components_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "mean_",
+    "var_",
+    "noise_variance_",
+    "n_components_",
+)
+
+
+def merge_truncated(kept: Principal, X: Array, k: int) -> Principal:
+    """Axes of the rows seen and the rows X, from the k axes kept and X: what else was, is lost."""
+    m, n = len(X), kept.count
+    mean = X.mean(axis=0, dtype=np.float64)
+    centred = X - mean
+    shift = np.sqrt(n * m / (n + m)) * (kept.mean - mean)
+    stacked = np.vstack([np.sqrt(kept.lam)[:, None] * kept.axes, centred, shift])
+    _, s, axes = thin_svd(stacked, "the merged batch")
+    total = kept.total + float(np.sum(centred**2) + shift @ shift)
+    merged_mean = (n * kept.mean + m * mean) / (n + m)
+    return Principal(
+        s[:k] ** 2,
+        axes[:k],
+        total,
+        merged_mean,
+        n + m,
+        kept.n_rows + m,
+        "merged",
+        kept.approximation,
+    )
+
+
+class IncrementalPCA(PrincipalComponents):
+    """PCA of rows that come in batches, equal to PCA on all of them.
+
+    Parameters are scikit-learn's. `n_components` may also be a share of the variance: it is
+    decided after the stream. `fit` reads an array, a sparse matrix, a frame or a file in blocks;
+    `partial_fit` takes one batch. Both take `sample_weight`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfold import PCA, IncrementalPCA
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> model = IncrementalPCA(n_components=2)
+    >>> for batch in np.array_split(X, 7):
+    ...     model = model.partial_fit(batch)
+    >>> bool(np.allclose(model.components_, PCA(n_components=2).fit(X).components_))
+    True
+    """
+
+    _moments: Moments | None
+    n_samples_seen_: int
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        *,
+        whiten: bool = False,
+        copy: bool = True,
+        batch_size: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.copy = copy
+        self.batch_size = batch_size
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IncrementalPCA:
+        """Forget what was seen, then read X in blocks."""
+        self._forget()
+        if is_streamed(X):
+            rows = as_rows(X)
+            self.n_features_in_ = rows.n_features
+            if rows.feature_names is not None:
+                self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
+            weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        else:
+            table = check_table(self, X, reset=True, accept_sparse=True)
+            rows = ArrayRows(table)
+            weights = check_weights(sample_weight, table)
+        self.batch_size_ = self.batch_size or rows.block_rows()
+        self._dtype = rows.dtype
+        with reporting(self.verbose):
+            if self._too_wide(rows.n_features):
+                for block in rows.blocks():
+                    self._merge(_dense(block.X))
+            else:
+                self._moments = moments = table_moments(rows.blocks(), weights, rows.dtype)
+                if not np.isfinite(moments.scatter.diagonal().sum()):
+                    for block in rows.blocks():
+                        refuse_nonfinite(block.X, rows.feature_names)
+                    raise InputError("the values are so large that their squares overflow.")
+        self._finish()
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, check_input: bool = True, sample_weight: Any = None
+    ) -> IncrementalPCA:
+        """Take one more batch. The axes are found when a result is asked for."""
+        first = not hasattr(self, "n_samples_seen_")
+        if check_input:
+            X = check_table(self, X, reset=first, accept_sparse=True)
+        if first:
+            self._forget()
+            self._dtype = X.dtype
+        weights = check_weights(sample_weight, X)
+        X = _dense(X)
+        if self._too_wide(X.shape[1]):
+            self._merge(X)
+        else:
+            self._waiting.append((X.copy(), weights))  # the caller may reuse its buffer
+            if sum(batch.nbytes for batch, _ in self._waiting) >= _WAIT_BYTES:
+                self._absorb()
+        self.n_samples_seen_ = (0 if first else self.n_samples_seen_) + X.shape[0]
+        for name in _RESULTS:
+            self.__dict__.pop(name, None)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Results are computed when first asked for after a batch.
+        if name in _RESULTS and "n_samples_seen_" in self.__dict__:
+            self._finish()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _forget(self) -> None:
+        self._waiting: list[tuple[Array, Floats | None]] = []
+        self._moments = None
+        self._merged: Principal | None = None
+        self._wide: bool | None = None
+        self.approximation_: str | None = None
+        for name in ("n_samples_seen_", *_RESULTS):
+            self.__dict__.pop(name, None)
+
+    def _absorb(self) -> None:
+        """Waiting batches into the moments, in a few blocks of about equal size."""
+        rows = np.cumsum([len(batch) for batch, _ in self._waiting])
+        if not len(rows):
+            return
+        cuts = np.searchsorted(rows, rows[-1] * np.arange(1, _TOGETHER) / _TOGETHER)
+        parts = [self._waiting[a:b] for a, b in pairwise([0, *cuts.tolist(), len(rows)])]
+        spaces = Workspaces()
+
+        def of_part(part: list[tuple[Array, Floats | None]]) -> Moments:
+            X = np.vstack([batch for batch, _ in part]) if len(part) > 1 else part[0][0]
+            weights = None
+            if any(w is not None for _, w in part):
+                ones = [np.ones(len(batch)) if w is None else w for batch, w in part]
+                weights = np.concatenate(ones)
+            return block_moments(X, weights, workspace=spaces.like(X))
+
+        fresh = combine_blocks([part for part in parts if part], of_part, combine_moments)
+        self._moments = fresh if self._moments is None else combine_moments(self._moments, fresh)
+        self._waiting = []
+
+    def _too_wide(self, d: int) -> bool:
+        if self._wide is not None:
+            return self._wide
+        needed = 8.0 * 6 * d * d
+        self._wide = needed > get_memory()
+        if self._wide:
+            self.approximation_ = (
+                f"only the leading axes are kept between batches: the scatter of {d} features "
+                f"would need {show_bytes(needed)}"
+            )
+            warnings.warn(
+                f"IncrementalPCA: {self.approximation_}, and the memory budget is "
+                f"{show_bytes(get_memory())} (nearfold.set_memory).",
+                ApproximationWarning,
+                stacklevel=3,
+            )
+        return self._wide
+
+    def _merge(self, X: Array) -> None:
+        refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
+        d = X.shape[1]
+        count = isinstance(self.n_components, int | np.integer)
+        k = int(self.n_components) if count else min(d, 256)
+        if self._merged is None:
+            empty = np.zeros((0, d))
+            self._merged = Principal(
+                np.zeros(0), empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
+            )
+        self._merged = merge_truncated(self._merged, X, k)
+
+    def _finish(self) -> None:
+        if self._merged is not None:
+            found = self._merged
+            self.var_ = np.full(len(found.mean), np.nan)  # not kept on the bounded way
+        else:
+            self._absorb()
+            assert self._moments is not None
+            self._moments.scatter = self._moments.scatter.astype(np.float64, copy=False)
+            found = from_scatter(self._moments, self._wanted(self._moments))
+            self.var_ = np.maximum(np.diag(self._moments.scatter), 0.0) / found.count
+        shape = (found.n_rows, len(found.mean))
+        k = count_components(self.n_components, found)
+        k = min(k, max(1, numerical_rank(found, shape, self._dtype)))
+        self._keep(found, k, shape, self._dtype)
+        self.n_samples_seen_ = found.n_rows
+
+    def _wanted(self, moments: Moments) -> int:
+        most = min(moments.n_rows, moments.mean.shape[1])
+        k = self.n_components
+        if isinstance(k, int | np.integer) and not isinstance(k, bool):
+            if not 1 <= k <= most:
+                raise InputError(
+                    f"n_components={k} must be between 1 and min(n_samples, n_features)={most}."
+                )
+            return int(k)
+        if k is None or (isinstance(k, float) and 0 < k < 1):
+            return most
+        raise InputError(f"n_components={k!r}: give a count, a share between 0 and 1, or None.")
+
+
+def _dense(X: Any) -> Array:
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)

@@ -1,0 +1,481 @@
+"""k-nearest-neighbour learning (section 10.1): vote for a class, average for a number.
+
+Symbols: y the targets of the fitted rows; for a query, N its neighbours (k of them, or all
+within a radius) and w_j their weights.
+
+    classification   P(c | q) = sum_{j in N, y_j = c} w_j / sum_{j in N} w_j, the largest wins
+    regression       y(q)     = sum_{j in N} w_j y_j / sum_{j in N} w_j
+
+Weights: `uniform` 1; `distance` 1 / d, where exact matches (d = 0) vote alone; or a callable of
+the distances.
+
+`sample_weight` given to `fit` says how often a row counts: weight 2 is the row twice, weight 0
+no row at all. The k nearest are then the nearest rows whose weights sum to k, the last of them
+counted only as far as needed.
+
+Ties: equal distances at the k-th place go to the smaller row number; equal votes to the class
+that comes first in `classes_`. Asked without X, each fitted row is predicted from the others
+(leave one out).
+
+Cost: that of the search (neighbors/), plus O(m k).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from nearfold.errors import InputError
+from nearfold.inputs import check_weights
+from nearfold.methods.neighbor_search import (
+    KNeighborsMixin,
+    NeighborSearch,
+    RadiusNeighborsMixin,
+)
+from nearfold.notation import Array, Floats, Ints
+
+_CELLS = 4_000_000  # votes counted at a time
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """Neighbours of m queries, query after query, with the weight of each."""
+
+    query: Ints
+    row: Ints
+    weight: Floats
+    m: int
+
+    def parts(self, cells_per_query: int) -> Iterator[tuple[slice, slice]]:
+        """Slices of queries and of their neighbours, so that a table over them stays small."""
+        step = max(1, _CELLS // max(1, cells_per_query))
+        starts = np.arange(0, self.m, step)
+        ends = np.minimum(starts + step, self.m)
+        first, last = np.searchsorted(self.query, starts), np.searchsorted(self.query, ends)
+        for a, b, i, j in zip(starts, ends, first, last, strict=True):
+            yield slice(a, b), slice(i, j)
+
+
+def weigh(weights: str | Callable[[Any], Any] | None, distance: Floats, counted: Floats) -> Floats:
+    """Weights of neighbours in lists of equal length (m, k), each counted so many times."""
+    if weights in (None, "uniform"):
+        return counted
+    if weights == "distance":
+        exact = ((distance == 0) & (counted > 0)).any(axis=1, keepdims=True)
+        return counted * inverse_distances(distance, exact)
+    if callable(weights):
+        return counted * np.asarray(weights(distance), dtype=np.float64)
+    raise InputError(f"weights={weights!r}: use 'uniform', 'distance' or a callable.")
+
+
+def count_until(row_weight: Floats, k: float) -> Floats:
+    """How often each neighbour counts, given weights (m, asked) nearest first: k in all."""
+    before = np.cumsum(row_weight, axis=1) - row_weight
+    return np.clip(k - before, 0.0, row_weight)
+
+
+def inverse_distances(distance: Floats, exact: Array) -> Floats:
+    """1 / d; where a query has an exact match (`exact`) only its matches weigh, and equally."""
+    positive = np.where(distance == 0, 1.0, distance)
+    return np.where(exact, (distance == 0).astype(np.float64), 1.0 / positive)
+
+
+def count_votes(near: Neighborhoods, label: Ints, n_classes: int) -> Floats:
+    """Weight (m, n_classes) that each query's neighbours give to each class."""
+    votes = np.empty((near.m, n_classes))
+    for queries, pairs in near.parts(n_classes):
+        cell = (near.query[pairs] - queries.start) * n_classes + label[near.row[pairs]]
+        size = (queries.stop - queries.start) * n_classes
+        votes[queries] = np.bincount(cell, near.weight[pairs], size).reshape(-1, n_classes)
+    return votes
+
+
+def average(near: Neighborhoods, y: Floats) -> Floats:
+    """Weighted means (m, outputs) of the neighbours' targets; NaN where there is no weight."""
+    total = np.bincount(near.query, near.weight, near.m)
+    means = np.empty((near.m, y.shape[1]))
+    with np.errstate(invalid="ignore"):  # 0 / 0: no neighbour, no answer
+        for output in range(y.shape[1]):
+            weighted = near.weight * y[near.row, output]
+            means[:, output] = np.bincount(near.query, weighted, near.m) / total
+    return means
+
+
+class _ByNumber(KNeighborsMixin, NeighborSearch):
+    """Neighbourhoods of the k nearest."""
+
+    def _neighborhoods(self, X: Any) -> Neighborhoods:
+        distance, row, counted = self._counted_neighbors(X)
+        m, k = row.shape
+        weight = weigh(self.weights, distance, counted)
+        return Neighborhoods(np.repeat(np.arange(m), k), row.ravel(), weight.ravel(), m)
+
+    def _counted_neighbors(self, X: Any) -> tuple[Floats, Ints, Floats]:
+        """The nearest rows, as many as it takes for their weights to sum to k."""
+        distance, row = self._nearest(X, None)
+        if self._row_weight is None:
+            return distance, row, np.ones(distance.shape)
+        k, most = self.n_neighbors, self.n_samples_fit_ - (X is None)
+        if k > self._row_weight.sum():
+            raise InputError(
+                f"n_neighbors={k} is more than all sample weights together "
+                f"({self._row_weight.sum():g}), which is how many rows they stand for."
+            )
+        while row.shape[1] < most and (self._row_weight[row].sum(axis=1) < k).any():
+            distance, row = self._nearest(X, min(2 * row.shape[1], most))
+        return distance, row, count_until(self._row_weight[row], k)
+
+
+class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
+    """Neighbourhoods of all within a radius."""
+
+    def _neighborhoods(self, X: Any) -> Neighborhoods:
+        query, row, distance, m = self._within(X, None)
+        counted = np.ones(len(row)) if self._row_weight is None else self._row_weight[row]
+        if self.weights == "distance":
+            exact = np.bincount(query[(distance == 0) & (counted > 0)], minlength=m) > 0
+            weight = counted * inverse_distances(distance, exact[query])
+        elif callable(self.weights):
+            ends = np.searchsorted(query, np.arange(1, m))
+            parts = [self.weights(part) for part in np.split(distance, ends)]
+            weight = counted * np.concatenate([np.asarray(p, dtype=np.float64) for p in parts])
+        else:
+            weight = weigh(self.weights, distance, counted)
+        return Neighborhoods(query, row, weight, m)
+
+
+class _Classifier(ClassifierMixin, NeighborSearch):
+    """Stores classes at fit; predicts the class with the most weight among the neighbours."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Store the rows, their classes and, if given, their weights."""
+        self._fit(X)
+        y = _check_target(self, y, numeric=False)
+        check_classification_targets(y)
+        self.outputs_2d_ = y.ndim == 2
+        columns = y.reshape(len(y), -1)
+        found = [np.unique(column, return_inverse=True) for column in columns.T]
+        self._label = np.column_stack([label for _, label in found])
+        self.classes_: Any = [classes for classes, _ in found]
+        if not self.outputs_2d_:
+            self.classes_ = self.classes_[0]
+        self._row_weight = check_weights(sample_weight, self._fit_X)
+        self._after_fit(columns)
+        return self
+
+    def _after_fit(self, y: Array) -> None:
+        """A place for what depends on the classes."""
+
+    def _class_lists(self) -> list[Array]:
+        return list(self.classes_) if self.outputs_2d_ else [self.classes_]
+
+    def _votes(self, X: Any) -> list[Floats]:
+        near = self._neighborhoods(X)
+        return [
+            count_votes(near, self._label[:, output], len(classes))
+            for output, classes in enumerate(self._class_lists())
+        ]
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row of X; of each fitted row, by the others, if X is None."""
+        all_votes = self._votes(X)
+        winners = [
+            classes[np.argmax(votes, axis=1)]
+            for classes, votes in zip(self._class_lists(), all_votes, strict=True)
+        ]
+        return np.column_stack(winners) if self.outputs_2d_ else winners[0]
+
+    def predict_proba(self, X: Any) -> Any:
+        """The share of the neighbours' weight that each class holds, columns as `classes_`."""
+        shares = []
+        for votes in self._votes(X):
+            total = votes.sum(axis=1, keepdims=True)
+            total[total == 0] = 1.0
+            shares.append(votes / total)
+        return shares if self.outputs_2d_ else shares[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on X and y; leave-one-out accuracy on the fitted rows if X is None."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class _Regressor(RegressorMixin, NeighborSearch):
+    """Stores targets at fit; predicts the weighted mean of the neighbours' targets."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Store the rows, their targets and, if given, their weights."""
+        self._fit(X)
+        self._y = _check_target(self, y, numeric=True)
+        self._row_weight = check_weights(sample_weight, self._fit_X)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """The mean target of each row's neighbours; of the fitted rows' if X is None."""
+        near = self._neighborhoods(X)
+        means = average(near, self._y.reshape(len(self._y), -1))
+        if np.isnan(means).any():
+            empty = int(np.isnan(means).any(axis=1).sum())
+            warnings.warn(
+                f"{empty} of {near.m} rows have no neighbour with a weight; their prediction is "
+                "NaN. A larger radius, or n_neighbors, would reach some.",
+                stacklevel=2,
+            )
+        return means if self._y.ndim == 2 else means[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 on X and y; leave-one-out R^2 on the fitted rows if X is None."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target "
+            "y is None."
+        )
+    y = check_array(y, ensure_2d=False, dtype=np.float64 if numeric else None, input_name="y")
+    check_consistent_length(estimator._fit_X, y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is taken as one "
+            "target. Use y.ravel().",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        y = y.ravel()
+    return np.asarray(y)
+
+
+class KNeighborsClassifier(_ByNumber, _Classifier):
+    """Classify by the vote of the k nearest fitted rows.
+
+    Parameters are scikit-learn's; `fit` also takes `sample_weight`. `algorithm` and
+    `leaf_size` reach scikit-learn for metrics other than the Euclidean one.
+
+    Examples
+    --------
+    >>> from nearfold import KNeighborsClassifier
+    >>> model = KNeighborsClassifier(n_neighbors=3).fit([[0], [1], [2], [3]], [0, 0, 1, 1])
+    >>> model.predict([[1.1]])
+    array([0])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class KNeighborsRegressor(_ByNumber, _Regressor):
+    """Predict the mean target of the k nearest fitted rows.
+
+    Parameters are scikit-learn's; `fit` also takes `sample_weight`.
+
+    Examples
+    --------
+    >>> from nearfold import KNeighborsRegressor
+    >>> KNeighborsRegressor(n_neighbors=2).fit([[0], [1], [2]], [0, 1, 2]).predict([[1.6]])
+    array([1.5])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class RadiusNeighborsRegressor(_ByRadius, _Regressor):
+    """Predict the mean target of all fitted rows within a radius; NaN where there is none.
+
+    Parameters are scikit-learn's; `fit` also takes `sample_weight`.
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.radius = radius
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class RadiusNeighborsClassifier(_ByRadius, _Classifier):
+    """Classify by the vote of all fitted rows within a radius.
+
+    Parameters are scikit-learn's; `fit` also takes `sample_weight`. A query with no row in
+    reach is an error, unless `outlier_label` gives it a label (or "most_frequent").
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        outlier_label: Any = None,
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.radius = radius
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.outlier_label = outlier_label
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _after_fit(self, y: Array) -> None:
+        """Fix the label of outliers, one per output."""
+        lists = self._class_lists()
+        self.outlier_label_: Any = None
+        if self.outlier_label is None:
+            return
+        if isinstance(self.outlier_label, str) and self.outlier_label == "most_frequent":
+            labels = [
+                classes[np.bincount(self._label[:, output], self._row_weight).argmax()]
+                for output, classes in enumerate(lists)
+            ]
+        elif isinstance(self.outlier_label, list | tuple | np.ndarray):
+            labels = list(self.outlier_label)
+            if len(labels) != len(lists):
+                raise InputError(
+                    f"outlier_label has {len(labels)} labels, and there are {len(lists)} outputs."
+                )
+        else:
+            labels = [self.outlier_label] * len(lists)
+        for classes, label in zip(lists, labels, strict=True):
+            if np.ndim(label) > 0 or not np.can_cast(
+                np.asarray(label).dtype, classes.dtype, "same_kind"
+            ):
+                raise TypeError(
+                    f"The outlier_label of classes {classes} is supposed to be a scalar of the "
+                    f"same dtype as y, but is {label!r}."
+                )
+        self.outlier_label_ = labels
+
+    def _outliers(self, votes: Floats) -> Array:
+        """Rows that nobody votes for; an error if there is no label for them."""
+        alone = votes.sum(axis=1) == 0
+        if alone.any() and self.outlier_label_ is None:
+            raise InputError(
+                f"No neighbors found for {int(alone.sum())} rows (first: "
+                f"{np.flatnonzero(alone)[:5].tolist()}): use a larger radius, give them an "
+                "outlier_label, or leave them out."
+            )
+        return alone
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row of X; of each fitted row, by the others, if X is None."""
+        winners = []
+        all_votes = self._votes(X)
+        for output, (classes, votes) in enumerate(zip(self._class_lists(), all_votes, strict=True)):
+            alone = self._outliers(votes)
+            winner = classes[np.argmax(votes, axis=1)]
+            if alone.any():
+                label = np.asarray(self.outlier_label_[output])
+                winner = winner.astype(np.result_type(winner, label))
+                winner[alone] = label
+            winners.append(winner)
+        return np.column_stack(winners) if self.outputs_2d_ else winners[0]
+
+    def predict_proba(self, X: Any) -> Any:
+        """The share of weight of each class; an outlier has all of it on its label, if a class."""
+        shares = []
+        all_votes = self._votes(X)
+        for output, (classes, votes) in enumerate(zip(self._class_lists(), all_votes, strict=True)):
+            alone = self._outliers(votes)
+            if alone.any():
+                place = np.flatnonzero(classes == self.outlier_label_[output])
+                if len(place):
+                    votes[alone, place[0]] = 1.0
+                else:
+                    warnings.warn(
+                        f"Outlier label {self.outlier_label_[output]} is not in training "
+                        "classes. All class probabilities of outliers will be assigned with 0.",
+                        stacklevel=2,
+                    )
+            total = votes.sum(axis=1, keepdims=True)
+            total[total == 0] = 1.0
+            shares.append(votes / total)
+        return shares if self.outputs_2d_ else shares[0]

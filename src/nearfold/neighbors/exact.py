@@ -1,0 +1,136 @@
+"""The exact engine: who is near whom, by the cheapest way that gives the exact answer.
+
+    Euclidean, at most 8 features       SciPy's KD-tree            (borrowed.py)
+    Euclidean, a small problem          plain NumPy                (plain.py)
+    Euclidean, otherwise                our pruned search          (pruned.py)
+    any other metric, sparse, precomputed    scikit-learn          (borrowed.py)
+
+All of them return distances and row numbers, nearest first, equal distances in order of row
+number; asked for the neighbours of the indexed rows themselves they leave each row out of its
+own list by its index, so duplicates stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.inputs import refuse_nonfinite
+from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
+from nearfold.neighbors.plain import PlainIndex
+from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
+from nearfold.notation import Array, Floats, Ints
+
+_TREE_FEATURES = 8  # beyond it the tree visits too much: measured, uniform and low-rank data
+_PLAIN_PAIRS = 25_000_000  # below it NumPy is done before a compiler would be
+_LARGE, _SMALL = 1e140, 1e-140  # outside, squares of float64 might overflow or vanish
+
+
+class EuclideanIndex:
+    """Dense rows under the Euclidean distance; picks plain, tree or pruned search."""
+
+    def __init__(
+        self, X: Array, n_jobs: int | None = None, k_hint: int = 5, names: Any = None
+    ) -> None:
+        self.X = X
+        self.n_jobs = n_jobs
+        self.k_hint = k_hint
+        self.names = names
+        self._size = _largest(X, names)
+        self._plain: PlainIndex | None = None
+        self._heavy: TreeIndex | PrunedIndex | None = None
+
+    def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+        scale = self._safe_scale(Q)
+        if scale != 1.0:
+            scaled = PlainIndex(self.X * scale)
+            distance, row = scaled.nearest(None if Q is None else Q * scale, k)
+            return distance / scale, row
+        try:
+            return self._route(Q).nearest(Q, k)
+        except OutOfRange:
+            return self._plain_index().nearest(Q, k)
+
+    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+        """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
+        scale = self._safe_scale(Q)
+        if scale != 1.0:
+            scaled = PlainIndex(self.X * scale)
+            query, row, distance = scaled.within(None if Q is None else Q * scale, radius * scale)
+            return query, row, distance / scale
+        try:
+            return self._route(Q).within(Q, radius)
+        except OutOfRange:
+            return self._plain_index().within(Q, radius)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sketches and trees are built again when needed; a stored index holds the rows once."""
+        return {**self.__dict__, "_plain": None, "_heavy": None}
+
+    def _route(self, Q: Array | None) -> PlainIndex | TreeIndex | PrunedIndex:
+        n, d = self.X.shape
+        m = n if Q is None else len(Q)
+        if d <= _TREE_FEATURES and n > 256:
+            if self._heavy is None:
+                self._heavy = TreeIndex(self.X, self.n_jobs)
+            return self._heavy
+        if n * m <= _PLAIN_PAIRS and self._heavy is None:
+            return self._plain_index()
+        if self._heavy is None:
+            self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
+        return self._heavy
+
+    def _plain_index(self) -> PlainIndex:
+        if self._plain is None:
+            self._plain = PlainIndex(self.X)
+        return self._plain
+
+    def _safe_scale(self, Q: Array | None) -> float:
+        """A power of two by which all must be multiplied before squaring; almost always 1."""
+        size = max(self._size, 0.0 if Q is None else _largest(Q, self.names))
+        if size == 0.0 or _SMALL < size < _LARGE:
+            return 1.0
+        return float(2.0 ** -np.frexp(size)[1])
+
+
+def _largest(X: Array, names: Any) -> float:
+    """The largest magnitude in X, which must be finite."""
+    low, high = refuse_nonfinite(X, names)
+    return max(-low, high)
+
+
+def build_index(
+    X: Any,
+    *,
+    metric: Any = "minkowski",
+    p: float = 2,
+    metric_params: dict[str, Any] | None = None,
+    algorithm: str = "auto",
+    leaf_size: int = 30,
+    n_jobs: int | None = None,
+    k_hint: int = 5,
+    names: Any = None,
+) -> EuclideanIndex | SklearnIndex:
+    """An index over X: ours for dense Euclidean rows, scikit-learn's for all else."""
+    if is_euclidean(metric, p, metric_params) and not sparse.issparse(X):
+        return EuclideanIndex(X, n_jobs, k_hint, names)
+    if metric != "nan_euclidean":
+        refuse_nonfinite(X, names)
+    return SklearnIndex(
+        X,
+        n_jobs,
+        metric=metric,
+        p=p,
+        metric_params=metric_params,
+        algorithm=algorithm,
+        leaf_size=leaf_size,
+    )
+
+
+def is_euclidean(metric: Any, p: float, metric_params: dict[str, Any] | None) -> bool:
+    """Whether these parameters mean the plain Euclidean distance."""
+    named = metric in ("euclidean", "l2") if isinstance(metric, str) else False
+    return (named or (metric == "minkowski" and p == 2)) and not metric_params

@@ -1,0 +1,54 @@
+"""One line per method: what it is called, where it lives, what it does.
+
+The command line, the documentation's table, the contract tests and the benchmarks read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the package."""
+
+    name: str
+    module: str
+    kind: str  # neighbours, reduction, classifier, regressor
+    section: str  # where the book has it
+    summary: str
+    check_params: dict[str, Any] = field(default_factory=dict)  # for scikit-learn's checks
+
+    def load(self) -> type[Any]:
+        """Its estimator class."""
+        cls: type[Any] = getattr(import_module(f"nearfold.methods.{self.module}"), self.name)
+        return cls
+
+
+_SEARCH, _KNN = "neighbor_search", "knn"
+# fmt: off
+METHODS = (
+    Method("NearestNeighbors", _SEARCH, "neighbours", "10.1", "exact, by number or radius"),
+    Method("KNeighborsTransformer", _SEARCH, "neighbours", "10.1", "rows to their graph"),
+    Method("RadiusNeighborsTransformer", _SEARCH, "neighbours", "10.1", "rows to their graph"),
+    Method("KNeighborsClassifier", _KNN, "classifier", "10.1", "vote of the k nearest"),
+    Method("KNeighborsRegressor", _KNN, "regressor", "10.1", "mean of the k nearest"),
+    Method("RadiusNeighborsClassifier", _KNN, "classifier", "10.1", "vote of all within a radius",
+           {"outlier_label": "most_frequent"}),
+    Method("RadiusNeighborsRegressor", _KNN, "regressor", "10.1", "mean of all within a radius"),
+    Method("PCA", "pca", "reduction", "10.3", "axes of largest variance"),
+    Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
+    Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
+)
+# fmt: on
+
+
+def find(name: str) -> Method:
+    """The method of that name."""
+    for method in METHODS:
+        if method.name == name:
+            return method
+    known = ", ".join(method.name for method in METHODS)
+    raise KeyError(f"there is no method {name!r}; there are {known}")

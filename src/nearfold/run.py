@@ -1,0 +1,183 @@
+"""How work is run: threads, randomness, progress, cancel.
+
+One rule for threads. Parallel work is a list of independent tasks on a pool of
+Python threads; inside it BLAS is held to one thread and compiled kernels are
+serial and release the GIL, so thread counts never multiply. Outside of it BLAS
+uses its own threads. `n_jobs` is the size of that pool and changes no result:
+tasks are cut by the data alone and combined in a fixed order.
+
+One protocol for progress. A callback is called as `callback(label, done, total)`
+after each step; it may raise `Cancelled` to stop the work. Ctrl-C does the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+from nearfold.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ProgressCallback(Protocol):
+    """Called after each step of long work; raise `Cancelled` to stop it."""
+
+    def __call__(self, label: str, done: int, total: int | None) -> None:
+        """`done` of `total` steps (None: unknown) of the work called `label` are over."""
+
+
+def _silent(label: str, done: int, total: int | None) -> None:
+    """The default: nobody listens."""
+
+
+_listener: ContextVar[ProgressCallback] = ContextVar("nearfold_progress", default=_silent)
+
+
+@contextmanager
+def progress(callback: ProgressCallback) -> Iterator[None]:
+    """Send the progress of everything inside the `with` block to `callback`."""
+    token = _listener.set(callback)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def reporting(verbose: bool | int) -> Iterator[None]:
+    """Show a bar on stderr while inside, if `verbose` and nobody else listens already."""
+    if not verbose or _listener.get() is not _silent:
+        yield
+        return
+    with progress(ProgressBar()):
+        yield
+
+
+class ProgressBar:
+    """One line on stderr, redrawn at most ten times a second."""
+
+    WIDTH = 30
+
+    def __init__(self, stream: Any = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._next_draw = 0.0
+
+    def __call__(self, label: str, done: int, total: int | None) -> None:
+        """Draw."""
+        finished = total is not None and done >= total
+        now = time.monotonic()
+        if now < self._next_draw and not finished:
+            return
+        self._next_draw = now + 0.1
+        if total:
+            filled = self.WIDTH * min(done, total) // total
+            line = f"\r{label} [{'#' * filled}{'.' * (self.WIDTH - filled)}] {done:,}/{total:,}"
+        else:
+            line = f"\r{label} {done:,}"
+        self._stream.write(line + ("\n" if finished else ""))
+        self._stream.flush()
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads for `n_jobs`: None and -1 mean every core this process may use, -2 all but one."""
+    if n_jobs == 0:
+        raise InputError("n_jobs=0 has no meaning: use None for all cores, or a positive number.")
+    available = _available_cores()
+    if n_jobs is None:
+        return available
+    return max(1, n_jobs if n_jobs > 0 else available + 1 + n_jobs)
+
+
+@lru_cache(maxsize=1)
+def _available_cores() -> int:
+    # joblib's count also respects cgroup quotas, which os.cpu_count does not.
+    from joblib import cpu_count
+
+    return int(cpu_count()) or os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def _thread_pools() -> Any:
+    # Finding the loaded BLAS libraries takes milliseconds; they do not change.
+    import scipy.linalg  # noqa: F401  (SciPy may bring a BLAS of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Hold BLAS to `count` threads while inside."""
+    with _thread_pools().limit(limits=count):
+        yield
+
+
+def map_in_order(
+    task: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    n_jobs: int | None = None,
+    label: str | None = None,
+    total: int | None = None,
+) -> Iterator[Result]:
+    """Yield `task(item)` for each item, in order, computed by a pool of threads.
+
+    At most two tasks per thread are under way or waiting to be taken, so a stream of blocks is
+    never read far ahead of its use. Progress is reported under `label`, if there is one. An
+    error, a `Cancelled` from the progress callback or Ctrl-C drops what has not begun and leaves
+    when the running tasks end.
+    """
+    threads = thread_count(n_jobs)
+    report = _listener.get()
+    with blas_threads(1):
+        results = _serial(task, items) if threads == 1 else _pooled(task, items, threads)
+        for done, result in enumerate(results, start=1):
+            if label is not None:
+                report(label, done, total)
+            yield result
+
+
+def _serial(task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    for item in items:
+        yield task(item)
+
+
+def _pooled(
+    task: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[Result]:
+    waiting: list[Future[Result]] = []
+    with ThreadPoolExecutor(threads, thread_name_prefix="nearfold") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(task, item))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+class PerThread:
+    """A workspace made once per thread, so that tasks reuse buffers without sharing them."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._local = threading.local()
+
+    def get(self) -> Any:
+        """This thread's own workspace."""
+        if not hasattr(self._local, "value"):
+            self._local.value = self._make()
+        return self._local.value
