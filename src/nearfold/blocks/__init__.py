@@ -1,10 +1,12 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
 from nearfold.blocks.memory import get_memory, require_memory, set_memory, show_bytes
-from nearfold.blocks.rows import Block, Rows, as_rows, floating_dtype, is_streamed, scan
+from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
+from nearfold.blocks.sources import as_rows, is_streamed, scan
 from nearfold.blocks.work import combine_blocks, combine_pairwise
 
 __all__ = [
+    "ArrayRows",
     "Block",
     "Rows",
     "as_rows",

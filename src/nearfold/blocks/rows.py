@@ -4,7 +4,7 @@
     SciPy sparse matrix         sliced as CSR, never densified
     pandas or polars frame      converted block by block (any frame narwhals knows)
     .npy                        read block by block, so pages do not pile up in memory
-    .parquet, .csv, .tsv        streamed by polars; the file may be larger than memory
+    .parquet, .csv, .tsv        see tables.py; the file may be larger than memory
 
 Every source says how many features it has, their names if they have any, and the dtype
 its blocks will have (float32 stays float32, all else becomes float64). A block is small
@@ -30,7 +30,6 @@ from nearfold.notation import Array
 # blocks costs little beside it, small enough that some dozen of them are no burden.
 _BLOCK_BYTES = 16 * 1024**2
 _BLOCKS_ALIVE = 32  # blocks read ahead, their centred copies and temporaries, all threads
-_FILE_SUFFIXES = (".npy", ".parquet", ".pq", ".csv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
@@ -175,108 +174,6 @@ class FrameRows(Rows):
 def _numeric(rows: FrameRows, name: str) -> bool:
     kind = rows._schema[name]
     return bool(kind.is_numeric()) or str(kind) == "Boolean"
-
-
-class LazyRows(Rows):
-    """Rows of a polars LazyFrame or of a Parquet or CSV file, streamed."""
-
-    def __init__(self, lazy: Any, columns: list[str] | None, source: str) -> None:
-        self._source = source
-        schema = dict(lazy.collect_schema())
-        missing = [name for name in columns or [] if name not in schema]
-        if missing:
-            raise InputError(f"{source} has no column {missing}; it has {list(schema)}.")
-        self._schema = {name: schema[name] for name in columns or schema}
-        self._lazy = lazy.select(list(self._schema))
-        self._use(list(self._schema))
-        self.n_rows = None  # known only once it has been read
-
-    def _use(self, names: list[str]) -> None:
-        import polars as pl
-
-        self.feature_names = names
-        self.n_features = len(names)
-        single = all(self._schema[name] == pl.Float32 for name in names)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-
-    def blocks(self, target: str | None = None) -> Iterator[Block]:
-        """The blocks in order, the target column apart."""
-        import polars as pl
-
-        names = without_target(list(self._schema), target)
-        refuse_text(
-            {
-                name: str(self._schema[name])
-                for name in names
-                if not (self._schema[name].is_numeric() or self._schema[name] == pl.Boolean)
-            }
-        )
-        self._use(names)
-        kind = pl.Float32 if self.dtype == np.float32 else pl.Float64
-        lazy = self._lazy.with_columns(pl.col(names).cast(kind))
-        start = 0
-        batches = lazy.collect_batches(
-            chunk_size=self.block_rows(), maintain_order=True, lazy=True, engine="streaming"
-        )
-        for batch in batches:
-            for span in self.spans(batch.height):
-                part = batch[span]
-                X = np.ascontiguousarray(part.select(names).to_numpy())
-                y = part[target].to_numpy() if target is not None else None
-                yield Block(X, start, y)
-                start += X.shape[0]
-
-    def describe(self) -> str:
-        """What the source is."""
-        return self._source
-
-
-def scan(source: Any, columns: list[str] | None = None) -> Rows:
-    """Open a file (.npy, .parquet, .csv, .tsv) or a polars LazyFrame to be read in blocks.
-
-    Estimators that can stream accept the path itself; use `scan` to take some columns only.
-    """
-    if not isinstance(source, str | Path):
-        return LazyRows(source, columns, "a lazy frame")
-    path = Path(source)
-    if not path.is_file():
-        raise InputError(f"there is no file {path}.")
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        if columns is not None:
-            raise InputError("a .npy file has no column names; slice the array instead.")
-        return NpyRows(path)
-    if suffix not in _FILE_SUFFIXES:
-        raise InputError(f"{path}: rows are read from {', '.join(_FILE_SUFFIXES)} files.")
-    return LazyRows(_scan_table(path, suffix), columns, str(path))
-
-
-def _scan_table(path: Path, suffix: str) -> Any:
-    import polars as pl
-
-    if suffix in (".parquet", ".pq"):
-        return pl.scan_parquet(path, low_memory=True)
-    separator = "\t" if suffix == ".tsv" else ","
-    # Looking at many rows keeps a column of whole numbers with a late decimal numeric.
-    return pl.scan_csv(path, separator=separator, infer_schema_length=10_000, low_memory=True)
-
-
-def is_streamed(X: Any) -> bool:
-    """Whether X is to be read block by block: a path, a `Rows`, or a polars LazyFrame."""
-    return isinstance(X, str | Path | Rows) or type(X).__name__ == "LazyFrame"
-
-
-def as_rows(X: Any) -> Rows:
-    """Any table as `Rows`."""
-    if isinstance(X, Rows):
-        return X
-    if is_streamed(X):
-        return scan(X)
-    if sparse.issparse(X) or isinstance(X, np.ndarray):
-        return ArrayRows(X)
-    if hasattr(X, "__dataframe__") or hasattr(X, "__narwhals_dataframe__") or hasattr(X, "columns"):
-        return FrameRows(X)
-    return ArrayRows(np.asarray(X))
 
 
 def floating_dtype(dtype: DTypeLike) -> np.dtype[Any]:

@@ -57,6 +57,11 @@ class Workspaces:
         return kept["array"]
 
 
+# NaN, inf and overflow go through to the result, where whoever asked looks for them.
+_quiet = np.errstate(invalid="ignore", over="ignore")
+
+
+@_quiet
 def block_moments(
     X: Array,
     weights: Array | None = None,
@@ -114,6 +119,7 @@ def _safe(count: Array) -> Array:
     return np.where(count > 0, count, 1.0)
 
 
+@_quiet
 def combine_moments(a: Moments, b: Moments) -> Moments:
     """Moments of the rows of both. The scatter of `a` is overwritten."""
     n_groups = max(len(a.count), len(b.count))

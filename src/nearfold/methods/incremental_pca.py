@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import as_rows, combine_blocks, get_memory, is_streamed, show_bytes
-from nearfold.blocks.rows import ArrayRows
+from nearfold.blocks import ArrayRows, as_rows, combine_blocks, get_memory, is_streamed, show_bytes
 from nearfold.errors import ApproximationWarning, InputError
 from nearfold.inputs import check_table, check_weights, refuse_nonfinite
 from nearfold.linalg import (

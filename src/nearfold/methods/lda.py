@@ -48,8 +48,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import Block, as_rows, combine_blocks, is_streamed, require_memory
-from nearfold.blocks.rows import ArrayRows
+from nearfold.blocks import ArrayRows, Block, as_rows, combine_blocks, is_streamed, require_memory
 from nearfold.errors import InputError
 from nearfold.inputs import check_table, refuse_nonfinite
 from nearfold.linalg import (

@@ -34,8 +34,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from nearfold.blocks import Rows, as_rows, get_memory, is_streamed, require_memory
-from nearfold.blocks.rows import ArrayRows
+from nearfold.blocks import ArrayRows, Rows, as_rows, get_memory, is_streamed, require_memory
 from nearfold.errors import InputError, NearfoldWarning
 from nearfold.inputs import check_table, check_weights, refuse_nonfinite
 from nearfold.linalg import (

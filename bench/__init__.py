@@ -1,0 +1,1 @@
+"""Benchmarks: each job against its peers, in one run. `make bench`."""

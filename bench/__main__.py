@@ -1,0 +1,92 @@
+"""Run all jobs, print the table, write the JSON beside it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from rich.console import Console
+from rich.table import Table
+
+import nearfold
+from bench.jobs import jobs, streaming_report
+from bench.measure import Line, run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--data", help=".npz with X and y, for example MNIST; default: generated")
+    parser.add_argument("--only", default="", help="run only jobs whose name contains this")
+    parser.add_argument("--json", default="bench/results/latest.json", help="where to write")
+    options = parser.parse_args()
+    console = Console(width=200)
+    versions = {
+        "nearfold": nearfold.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "cores": os.cpu_count(),
+    }
+    console.print(" ".join(f"{k} {v}" for k, v in versions.items()))
+    lines: list[Line] = []
+    for job in jobs(options.data):
+        if options.only.lower() not in job.name.lower():
+            continue
+        for line in run(job):
+            lines.append(line)
+            bar = (
+                ""
+                if line.bar is None
+                else f" (bar {line.bar:g}, {'met' if line.met else 'MISSED'})"
+            )
+            console.print(
+                f"{line.job}: {line.seconds:.3f} s, {line.peer} {line.peer_seconds:.3f} s, "
+                f"{line.ratio:.2f}x{bar}; {line.agreement}; peak {line.peak_megabytes:.0f} MB",
+                highlight=False,
+            )
+    streamed = ""
+    if options.only.lower() in "pca streamed":
+        streamed = streaming_report(options.data is not None)
+        console.print(streamed, highlight=False)
+    console.print(table_of(lines))
+    path = Path(options.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "versions": versions,
+        "lines": [asdict(line) for line in lines],
+        "streamed": streamed,
+    }
+    path.write_text(json.dumps(content, indent=2))
+    console.print(f"written to {path}")
+
+
+def table_of(lines: list[Line]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("job", "nearfold", "peer", "time", "ratio", "bar", "agreement", "peak"):
+        left = column in ("job", "peer", "agreement")
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    for line in lines:
+        bar = "" if line.bar is None else f"{line.bar:g} {'met' if line.met else 'MISSED'}"
+        table.add_row(
+            line.job,
+            f"{line.seconds:.3f} s",
+            line.peer,
+            f"{line.peer_seconds:.3f} s",
+            f"{line.ratio:.2f}x",
+            bar,
+            line.agreement,
+            f"{line.peak_megabytes:.0f} MB",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

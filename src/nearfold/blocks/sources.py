@@ -1,0 +1,65 @@
+"""Whatever holds a table, as `Rows`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.blocks.rows import ArrayRows, FrameRows, NpyRows, Rows
+from nearfold.blocks.tables import CsvRows, LazyRows, ParquetRows
+from nearfold.errors import InputError
+
+_SUFFIXES = (".npy", ".parquet", ".pq", ".csv", ".tsv")
+
+
+def scan(source: Any, columns: list[str] | None = None) -> Rows:
+    """Open a file (.npy, .parquet, .csv, .tsv) or a polars LazyFrame to be read in blocks.
+
+    Estimators that can stream accept the path itself; use `scan` to take some columns only.
+    """
+    if not isinstance(source, str | Path):
+        return LazyRows(source, columns, "a lazy frame")
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(f"there is no file {path}.")
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise InputError(f"{path}: rows are read from {', '.join(_SUFFIXES)} files.")
+    if suffix == ".npy":
+        if columns is not None:
+            raise InputError("a .npy file has no column names; slice the array instead.")
+        return NpyRows(path)
+    return _scan_table(path, suffix, columns)
+
+
+def _scan_table(path: Path, suffix: str, columns: list[str] | None) -> Rows:
+    import polars as pl
+
+    try:
+        if suffix in (".csv", ".tsv"):
+            return CsvRows(path, columns, "\t" if suffix == ".tsv" else ",")
+        return ParquetRows(path, columns)
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as a table: {reason}") from None
+
+
+def is_streamed(X: Any) -> bool:
+    """Whether X is to be read block by block: a path, a `Rows`, or a polars LazyFrame."""
+    return isinstance(X, str | Path | Rows) or type(X).__name__ == "LazyFrame"
+
+
+def as_rows(X: Any) -> Rows:
+    """Any table as `Rows`."""
+    if isinstance(X, Rows):
+        return X
+    if is_streamed(X):
+        return scan(X)
+    if sparse.issparse(X) or isinstance(X, np.ndarray):
+        return ArrayRows(X)
+    if hasattr(X, "__dataframe__") or hasattr(X, "__narwhals_dataframe__") or hasattr(X, "columns"):
+        return FrameRows(X)
+    return ArrayRows(np.asarray(X))

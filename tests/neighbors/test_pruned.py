@@ -1,0 +1,258 @@
+"""The pruned search against literal brute force: every plan, every kind of data, every k."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from nearfold.neighbors import pruned
+from nearfold.neighbors.pruned import OutOfRange, Plan, PrunedIndex, choose_plan
+
+N, M, D = 1100, 530, 32  # three tiles of rows, two of queries, the last ones not full
+PLANS = [Plan(3, 7), Plan(7, 15), Plan(D, 0)]
+FLOATS = [np.float32, np.float64]
+
+
+def low_rank(rng, n, d=D, rank=4):
+    return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d))
+
+
+def clusters(rng, n, spread=1.0):
+    centres = 20 * rng.standard_normal((6, D))
+    return centres[rng.integers(0, 6, n)] + spread * rng.standard_normal((n, D))
+
+
+DATA = {
+    "gaussian": lambda rng, n: rng.standard_normal((n, D)),
+    "integers": lambda rng, n: rng.integers(0, 2, (n, D)),
+    "few integers": lambda rng, n: rng.integers(0, 2, (n, 4)) @ rng.integers(-1, 2, (4, D)),
+    "clusters": clusters,
+    "tight clusters": lambda rng, n: clusters(rng, n, 1e-3),
+    "low rank": low_rank,
+    "noisy low rank": lambda rng, n: low_rank(rng, n) + 0.05 * rng.standard_normal((n, D)),
+    "near duplicates": lambda rng, n: (
+        rng.standard_normal((9, D))[rng.integers(0, 9, n)] + 1e-5 * rng.standard_normal((n, D))
+    ),
+    "constant": lambda rng, n: np.full((n, D), 0.1),
+}
+EXACT = {"integers", "few integers", "constant"}  # sums of squares without rounding
+
+
+@cache
+def tables(name, dtype, n=N, offset=0.0):
+    """Rows and queries; some queries are rows of the table."""
+    both = DATA[name](np.random.default_rng(7), n + M) + offset
+    X, Q = both[:n].astype(dtype), both[n:].astype(dtype)
+    Q[:20] = X[:20]
+    return X, Q
+
+
+@cache
+def index_of(name, dtype, plan):
+    return PrunedIndex(tables(name, dtype)[0], plan=plan, n_jobs=2)
+
+
+@pytest.fixture(scope="module")
+def answers(oracle):
+    """The oracle's answers, each worked out once for all plans."""
+    return cache(lambda name, dtype, own: oracle.nearest(*_asked(name, dtype, own), 8))
+
+
+def _asked(name, dtype, own):
+    X, Q = tables(name, dtype)
+    return X, None if own else Q
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("own", [True, False], ids=["self", "queries"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", DATA)
+def test_nearest(oracle, answers, name, dtype, own, plan):
+    distance, row = index_of(name, dtype, plan).nearest(_asked(name, dtype, own)[1], 8)
+    assert distance.dtype == np.float64
+    oracle.assert_same((distance, row), answers(name, dtype, own), name in EXACT)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("name", ["integers", "noisy low rank"])
+@pytest.mark.parametrize("k", [1, 2, 511, 512, 600, N - 1])
+def test_number_of_neighbours_beyond_a_tile(oracle, name, k, plan):
+    X, Q = tables(name, np.float64)
+    index = index_of(name, np.float64, plan)
+    oracle.assert_same(index.nearest(Q[:60], k), oracle.nearest(X, Q[:60], k), name in EXACT)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("own", [True, False], ids=["self", "queries"])
+@pytest.mark.parametrize("name", ["integers", "few integers", "clusters", "noisy low rank"])
+def test_within(oracle, name, own, plan):
+    X, Q = tables(name, np.float32)
+    Q = None if own else Q[:200]
+    radius = 2.2 if name == "few integers" else oracle.nearest(X, X[:1], 12)[0][0, -1] * 1.001
+    found = index_of(name, np.float32, plan).within(Q, radius)
+    assert len(found[0]) > 100
+    oracle.assert_same(found, oracle.within(X, Q, radius), name in EXACT)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("square", [2, 3, 5, 6, 7])
+def test_a_radius_equal_to_a_distance_reaches_it(oracle, square, plan):
+    X = np.zeros((60, D))
+    X[:, :3] = np.random.default_rng(0).integers(0, 3, (60, 3))
+    radius = float(np.sqrt(square))
+    found = PrunedIndex(X, plan=plan).within(None, radius)
+    oracle.assert_same(found, oracle.within(X, None, radius), exact=True)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("radius", [0.0, 1e200, np.inf])
+def test_extreme_radii(oracle, plan, radius):
+    X = np.repeat(tables("integers", np.float64)[0][:30], 2, axis=0)
+    found = PrunedIndex(X, plan=plan).within(None, radius)
+    oracle.assert_same(found, oracle.within(X, None, radius), exact=True)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float32, 1e6), (np.float64, 1e8)])
+@pytest.mark.parametrize("name", ["gaussian", "integers", "noisy low rank"])
+def test_far_from_the_origin(oracle, name, dtype, offset, plan):
+    X, Q = tables(name, dtype, n=600, offset=offset)
+    index = PrunedIndex(X, plan=plan)
+    # What is left of the table is a coarse grid: its sums of squares hardly round.
+    exact = name == "integers" or dtype == np.float32
+    oracle.assert_same(index.nearest(None, 5), oracle.nearest(X, None, 5), exact)
+    oracle.assert_same(index.nearest(Q[:100], 5), oracle.nearest(X, Q[:100], 5), exact)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("n", [2, 3, 17, 511, 513])
+def test_small_tables(oracle, n, plan):
+    X, Q = tables("noisy low rank", np.float64)
+    index = PrunedIndex(X[:n], plan=plan)
+    k = min(4, n - 1)
+    oracle.assert_same(index.nearest(None, k), oracle.nearest(X[:n], None, k))
+    oracle.assert_same(index.nearest(Q[:3], n), oracle.nearest(X[:n], Q[:3], n))
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_duplicates_stay_and_only_self_goes(plan):
+    X = np.repeat(np.random.default_rng(3).standard_normal((200, D)), 3, axis=0)
+    distance, row = PrunedIndex(X, plan=plan).nearest(None, 2)
+    mine = np.arange(len(X))
+    others = [[j for j in range(i - i % 3, i - i % 3 + 3) if j != i] for i in mine]
+    assert row.tolist() == others
+    assert not distance.any()
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("name", ["integers", "clusters"])
+def test_threads_change_nothing(name, plan):
+    X, Q = tables(name, np.float32)
+    asked = [(Q, 7), (None, 7)]
+    results = []
+    for n_jobs in (1, 2, 3):
+        index = PrunedIndex(X, plan=plan, n_jobs=n_jobs)
+        lists = [part for Q_, k in asked for part in index.nearest(Q_, k)]
+        results.append([*lists, *index.within(Q, 5.0), index.counts])
+    for other in results[1:]:
+        for first, part in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(part, first)
+
+
+def test_queries_in_batches(oracle, monkeypatch):
+    monkeypatch.setattr(pruned, "_QUERY_BATCH", 200)
+    X, Q = tables("clusters", np.float64)
+    index = index_of("clusters", np.float64, Plan(3, 7))
+    oracle.assert_same(index.nearest(Q, 3), oracle.nearest(X, Q, 3))
+    oracle.assert_same(index.within(Q, 7.0), oracle.within(X, Q, 7.0))
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-30, 1e30, 1e130])
+def test_units_do_not_matter(scale):
+    X, Q = tables("noisy low rank", np.float64)
+    plan = Plan(3, 7)
+    distance, row = PrunedIndex(X * scale, plan=plan).nearest(Q * scale, 5)
+    reference = index_of("noisy low rank", np.float64, plan).nearest(Q, 5)
+    np.testing.assert_array_equal(row, reference[1])
+    np.testing.assert_allclose(distance, reference[0] * scale, rtol=1e-9)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("size", [1e6, 1e12])
+@pytest.mark.parametrize("sampled", [True, False])
+def test_an_outlier_within_range(oracle, size, sampled, plan):
+    X = low_rank(np.random.default_rng(0), 2200)
+    X[_row_in_sample(len(X), sampled)] = size
+    rows = np.arange(0, len(X), 20)
+    distance, row = PrunedIndex(X, plan=plan).nearest(None, 4)
+    want = oracle.nearest(X, X[rows], 5)  # self comes first when it is asked as a query
+    np.testing.assert_array_equal(row[rows], want[1][:, 1:])
+    np.testing.assert_allclose(distance[rows], want[0][:, 1:], rtol=1e-13)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("size", [1e20, 1e60])
+def test_an_outlier_out_of_range_is_said(size, plan):
+    X = low_rank(np.random.default_rng(0), 2200)
+    index = PrunedIndex(X, plan=plan)
+    with pytest.raises(OutOfRange):
+        index.nearest(np.full((1, D), size), 3)
+    with pytest.raises(OutOfRange):
+        index.within(np.full((1, D), size), 3.0)
+    X[_row_in_sample(len(X), False)] = size
+    with pytest.raises(OutOfRange):
+        PrunedIndex(X, plan=plan)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("size", [1e20, 1e22, 1e23])
+def test_opposite_outliers_that_squeeze_the_rest(oracle, monkeypatch, size, plan):
+    """Scaled by the outliers, squares between the other rows are below float32's normal range."""
+    monkeypatch.setattr(pruned, "_ROW_TILE", 128)  # so that most tiles hold no outlier
+    X = low_rank(np.random.default_rng(0), 1000)
+    X[[3, 700]] = 0.0
+    X[3, 0], X[700, 0] = size, -size
+    oracle.assert_same(PrunedIndex(X, plan=plan).nearest(None, 5), oracle.nearest(X, None, 5))
+
+
+def _row_in_sample(n, sampled):
+    order = np.random.default_rng(0).permutation(n)  # as PrunedIndex draws it
+    return order[0] if sampled else order[pruned._SAMPLE]
+
+
+def plan_for(X, k=5):
+    return PrunedIndex(X, k_hint=k).plan
+
+
+def test_plan_of_isotropic_data_is_whole():
+    X = np.random.default_rng(0).standard_normal((3000, 64)).astype(np.float32)
+    assert plan_for(X) == Plan(64, 0)
+
+
+def test_plan_of_low_rank_data_is_a_sketch():
+    plan = plan_for(low_rank(np.random.default_rng(0), 3000, d=64, rank=5))
+    assert plan.short < plan.long <= 32
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_plan_of_tiny_and_constant_tables(n):
+    assert plan_for(np.ones((n, D)), k=1).short <= D
+    sample = np.zeros((1, D), np.float32)
+    assert choose_plan(sample, np.eye(D, 4, dtype=np.float32), 1, 1).short <= D
+
+
+@pytest.mark.parametrize("name", ["low rank", "noisy low rank"])
+def test_few_pairs_are_measured_on_low_rank_data(name):
+    X, Q = tables(name, np.float64)
+    index = PrunedIndex(X, plan=Plan(7, 15))
+    index.nearest(Q, 5)
+    bounded, measured = index.counts
+    assert 5 * M <= measured <= bounded
+    assert measured < 0.05 * N * M
+
+
+def test_wide_tables(oracle):
+    X = low_rank(np.random.default_rng(1), 600, d=1100, rank=6)
+    index = PrunedIndex(X)
+    assert index.plan.short < 1100
+    oracle.assert_same(index.nearest(X[:50], 5), oracle.nearest(X, X[:50], 5))
