@@ -112,6 +112,29 @@ def average(near: Neighborhoods, y: Floats) -> Floats:
 class _ByNumber(KNeighborsMixin, NeighborSearch):
     """Neighbourhoods of the k nearest."""
 
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
     def _neighborhoods(self, X: Any) -> Neighborhoods:
         distance, row, counted = self._counted_neighbors(X)
         m, k = row.shape
@@ -136,6 +159,29 @@ class _ByNumber(KNeighborsMixin, NeighborSearch):
 
 class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
     """Neighbourhoods of all within a radius."""
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.radius = radius
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _neighborhoods(self, X: Any) -> Neighborhoods:
         query, row, distance, m = self._within(X, None)
@@ -188,19 +234,27 @@ class _Classifier(ClassifierMixin, NeighborSearch):
         """The class of each row of X; of each fitted row, by the others, if X is None."""
         all_votes = self._votes(X)
         winners = [
-            classes[np.argmax(votes, axis=1)]
-            for classes, votes in zip(self._class_lists(), all_votes, strict=True)
+            self._winners(votes, classes, output)
+            for output, (votes, classes) in enumerate(
+                zip(all_votes, self._class_lists(), strict=True)
+            )
         ]
         return np.column_stack(winners) if self.outputs_2d_ else winners[0]
+
+    def _winners(self, votes: Floats, classes: Array, output: int) -> Array:
+        return np.asarray(classes[np.argmax(votes, axis=1)])
 
     def predict_proba(self, X: Any) -> Any:
         """The share of the neighbours' weight that each class holds, columns as `classes_`."""
         shares = []
-        for votes in self._votes(X):
-            total = votes.sum(axis=1, keepdims=True)
-            total[total == 0] = 1.0
-            shares.append(votes / total)
+        for output, votes in enumerate(self._votes(X)):
+            completed = self._complete(votes, output)
+            total = completed.sum(axis=1, keepdims=True)
+            shares.append(completed / np.where(total == 0, 1.0, total))
         return shares if self.outputs_2d_ else shares[0]
+
+    def _complete(self, votes: Floats, output: int) -> Floats:
+        return votes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on X and y; leave-one-out accuracy on the fitted rows if X is None."""
@@ -283,29 +337,6 @@ class KNeighborsClassifier(_ByNumber, _Classifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "auto",
-        leaf_size: int = 30,
-        p: float = 2,
-        metric: Any = "minkowski",
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
 
 class KNeighborsRegressor(_ByNumber, _Regressor):
     """Predict the mean target of the k nearest fitted rows.
@@ -319,58 +350,12 @@ class KNeighborsRegressor(_ByNumber, _Regressor):
     array([1.5])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "auto",
-        leaf_size: int = 30,
-        p: float = 2,
-        metric: Any = "minkowski",
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
 
 class RadiusNeighborsRegressor(_ByRadius, _Regressor):
     """Predict the mean target of all fitted rows within a radius; NaN where there is none.
 
     Parameters are scikit-learn's; `fit` also takes `sample_weight`.
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "auto",
-        leaf_size: int = 30,
-        p: float = 2,
-        metric: Any = "minkowski",
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
 
 class RadiusNeighborsClassifier(_ByRadius, _Classifier):
@@ -445,37 +430,27 @@ class RadiusNeighborsClassifier(_ByRadius, _Classifier):
             )
         return alone
 
-    def predict(self, X: Any) -> Array:
-        """The class of each row of X; of each fitted row, by the others, if X is None."""
-        winners = []
-        all_votes = self._votes(X)
-        for output, (classes, votes) in enumerate(zip(self._class_lists(), all_votes, strict=True)):
-            alone = self._outliers(votes)
-            winner = classes[np.argmax(votes, axis=1)]
-            if alone.any():
-                label = np.asarray(self.outlier_label_[output])
-                winner = winner.astype(np.result_type(winner, label))
-                winner[alone] = label
-            winners.append(winner)
-        return np.column_stack(winners) if self.outputs_2d_ else winners[0]
+    def _winners(self, votes: Floats, classes: Array, output: int) -> Array:
+        alone = self._outliers(votes)
+        winners = super()._winners(votes, classes, output)
+        if alone.any():
+            label = np.asarray(self.outlier_label_[output])
+            winners = winners.astype(np.result_type(winners, label))
+            winners[alone] = label
+        return winners
 
-    def predict_proba(self, X: Any) -> Any:
-        """The share of weight of each class; an outlier has all of it on its label, if a class."""
-        shares = []
-        all_votes = self._votes(X)
-        for output, (classes, votes) in enumerate(zip(self._class_lists(), all_votes, strict=True)):
-            alone = self._outliers(votes)
-            if alone.any():
-                place = np.flatnonzero(classes == self.outlier_label_[output])
-                if len(place):
-                    votes[alone, place[0]] = 1.0
-                else:
-                    warnings.warn(
-                        f"Outlier label {self.outlier_label_[output]} is not in training "
-                        "classes. All class probabilities of outliers will be assigned with 0.",
-                        stacklevel=2,
-                    )
-            total = votes.sum(axis=1, keepdims=True)
-            total[total == 0] = 1.0
-            shares.append(votes / total)
-        return shares if self.outputs_2d_ else shares[0]
+    def _complete(self, votes: Floats, output: int) -> Floats:
+        """An outlier has all its weight on its label, if that is a class, and else none."""
+        alone = self._outliers(votes)
+        if alone.any():
+            label = self.outlier_label_[output]
+            place = np.flatnonzero(self._class_lists()[output] == label)
+            if len(place):
+                votes[alone, place[0]] = 1.0
+            else:
+                warnings.warn(
+                    f"Outlier label {label} is not in training classes. All class probabilities "
+                    "of outliers will be assigned with 0.",
+                    stacklevel=3,
+                )
+        return votes

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,45 +47,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import ArrayRows, Block, as_rows, combine_blocks, is_streamed, require_memory
+from nearfold.blocks import ArrayRows, Block, as_rows, is_streamed, require_memory
 from nearfold.errors import InputError
 from nearfold.inputs import check_table, refuse_nonfinite
-from nearfold.linalg import (
-    Moments,
-    Workspaces,
-    axis_signs,
-    block_moments,
-    combine_moments,
-    combine_triangles,
-    thin_svd,
-    top_eigenpairs,
-    triangular_factor,
+from nearfold.linalg import Moments, axis_signs, block_moments, combine_moments, thin_svd
+from nearfold.linalg.within import (
+    Within,
+    class_moments,
+    diagonalise,
+    factor_within,
+    projected_scatter,
+    remeasure,
 )
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
 
 _MOST_DOUBTFUL = 128  # more directions than this are cheaper measured all at once
-
-
-@dataclass(frozen=True)
-class Within:
-    """S_w as sd R sd: standard deviations (d,), eigenvalues (r,) and -vectors (d, r) of R."""
-
-    sd: Floats
-    lam: Floats
-    vectors: Floats
-
-
-def diagonalise(S_w: Floats) -> Within:
-    """Scale to unit variances, then the eigenpairs, largest first; constant columns have none."""
-    sd = np.sqrt(np.maximum(np.diag(S_w), 0.0))
-    varies = np.flatnonzero(sd > 0)
-    unit = np.where(sd > 0, sd, 1.0)
-    R = S_w[np.ix_(varies, varies)] / np.outer(sd[varies], sd[varies])
-    pairs = top_eigenpairs(R, len(varies), name="the within-class scatter")
-    vectors = np.zeros((len(sd), len(varies)))
-    vectors[varies] = pairs.vectors
-    return Within(unit, np.maximum(pairs.values, 0.0), vectors)
 
 
 def whiten(within: Within, tol: float) -> Floats:
@@ -104,39 +80,10 @@ def separate(means: Floats, priors: Floats, A: Floats, tol: float) -> tuple[Floa
     return W * axis_signs(W.T), s**2
 
 
-def remeasure(within: Within, doubtful: Array, scatter_of: Callable[[Floats], Floats]) -> Within:
-    """Replace doubtful eigenpairs by those of S_w restricted to their span, in float64."""
-    span = within.vectors[:, doubtful]
-    exact = scatter_of(span / within.sd[:, None])
-    pairs = top_eigenpairs(exact, len(exact), name="the doubtful directions")
-    lam, vectors = within.lam.copy(), within.vectors.copy()
-    lam[doubtful] = np.maximum(pairs.values, 0.0)
-    vectors[:, doubtful] = span @ pairs.vectors
-    return Within(within.sd, lam, vectors)
-
-
 def shrink(S: Floats, amount: float) -> Floats:
     """Towards a multiple of the identity with the same trace."""
     target = np.trace(S) / len(S)
     return (1 - amount) * S + amount * target * np.eye(len(S))
-
-
-def class_moments(
-    blocks: Iterable[tuple[Block, Ints]], n_classes: int, weights: Floats | None, dtype: Any
-) -> Moments:
-    """Moments of the classes; `weights` are per class."""
-
-    spaces = Workspaces()
-
-    def of_block(item: tuple[Block, Ints]) -> Moments:
-        block, label = item
-        w = None if weights is None else weights[label]
-        X = block.X if block.X.dtype == dtype else block.X.astype(dtype)
-        return block_moments(X, w, label, n_classes, spaces.like(X))
-
-    moments = combine_blocks(blocks, of_block, combine_moments, label="classes")
-    moments.scatter = moments.scatter.astype(np.float64, copy=False)
-    return moments
 
 
 def class_covariances(
@@ -338,12 +285,12 @@ class LinearDiscriminantAnalysis(
         if dtype == np.float32 and doubtful.any():
             if doubtful.sum() <= _MOST_DOUBTFUL:
                 return remeasure(
-                    within, doubtful, lambda V: _projected_scatter(blocks(), means, weights, V) / n
+                    within, doubtful, lambda V: projected_scatter(blocks(), means, weights, V) / n
                 )
             S_w = class_moments(blocks(), len(means), weights, np.float64).scatter / n
             return diagonalise(S_w)
         if dtype == np.float64 and self.tol**2 < 100 * eps * within.lam[0] and doubtful.any():
-            return _factored(blocks(), means, weights, within.sd, n)
+            return factor_within(blocks(), means, weights, within.sd, n)
         return within
 
     # ---- parameters ----------------------------------------------------------------
@@ -473,44 +420,3 @@ class LinearDiscriminantAnalysis(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _projected_scatter(
-    blocks: Iterable[tuple[Block, Ints]], means: Floats, weights: Floats | None, V: Floats
-) -> Floats:
-    """V^T S V in float64, from the projections of the rows."""
-
-    centre = means @ V
-
-    def of_block(item: tuple[Block, Ints]) -> Floats:
-        block, label = item
-        Z = np.empty((len(label), V.shape[1]))
-        for a in range(0, len(label), 512):  # so few rows stay in cache while they are float64
-            Z[a : a + 512] = block.X[a : a + 512].astype(np.float64) @ V
-        Z -= centre[label]
-        if weights is not None:
-            Z *= np.sqrt(weights[label])[:, None]
-        return np.asarray(Z.T @ Z)
-
-    return combine_blocks(blocks, of_block, np.add)
-
-
-def _factored(
-    blocks: Iterable[tuple[Block, Ints]],
-    means: Floats,
-    weights: Floats | None,
-    sd: Floats,
-    n: int,
-) -> Within:
-    """The same as `diagonalise`, from the triangular factor of the centred rows."""
-
-    def of_block(item: tuple[Block, Ints]) -> Floats:
-        block, label = item
-        Z = (block.X - means[label]) / sd
-        if weights is not None:
-            Z *= np.sqrt(weights[label])[:, None]
-        return triangular_factor(Z)
-
-    R = combine_blocks(blocks, of_block, combine_triangles) / np.sqrt(n)
-    _, s, V = thin_svd(R, "the factor of the within-class scatter")
-    return Within(sd, s**2, V.T)

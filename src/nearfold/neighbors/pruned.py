@@ -38,12 +38,10 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.linalg import top_eigenpairs
+from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes, square_norms
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, blas_threads, map_in_order
 
-_SAMPLE = 2048  # rows that show the principal axes and the cost of each plan
-_PILOTS = 64  # of which this many play the query
 _ROW_TILE = 512  # with it a tile of scores is 1 MB: it stays in a core's cache
 _QUERY_TILE = 512
 _SEED_SHARE = 8  # one tile in so many, the nearest ones, gives the first thresholds
@@ -53,28 +51,10 @@ _U32 = float(np.finfo(np.float32).eps) / 2
 _U64 = float(np.finfo(np.float64).eps) / 2
 
 _LARGEST_SQUARE = 1e30  # beyond it float32 scores might overflow
-# Axes to choose from: one short of a multiple of the SIMD width, the tail's norm fills it.
-_AXES = (3, 7, 11, 15, 23, 31, 47, 63, 95, 127, 191)
-
-# Relative cost of the stages, in nanoseconds per pair on one core (measured, AVX-512 Zen 4;
-# only the ratios matter, and a factor of two either way moves the choice by one step).
-_COST_PRODUCT = 0.025  # per axis
-_COST_SCAN = 0.08
-_COST_LONG = (10.0, 0.12)  # per survivor, per axis
-_COST_TRUE = (60.0, 0.35)
-_COST_SKETCH = 0.05  # per row, feature and axis
 
 
 class OutOfRange(Exception):
     """Some row is so far out that its sketch does not fit float32: search another way."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Axes of the short and of the long sketch. `short == d`: the plain product, no sketch."""
-
-    short: int
-    long: int
 
 
 @dataclass(frozen=True)
@@ -106,7 +86,7 @@ class PrunedIndex:
         self.X = X
         self.n_jobs = n_jobs
         rng = np.random.default_rng(0)  # fixed: it moves work about, never a result
-        sample = X[np.sort(rng.permutation(n)[:_SAMPLE])].astype(np.float64)
+        sample = X[np.sort(rng.permutation(n)[:SAMPLE])].astype(np.float64)
         self.centre = sample.mean(axis=0).astype(X.dtype)  # so that centring rounds once
         sample -= self.centre
         # Sketches are float32: a power of two (exact) keeps their squares well inside its range.
@@ -114,7 +94,7 @@ class PrunedIndex:
         guide = (sample * self.scale).astype(np.float32)  # it guides the work, float32 will do
         # One thread: waking BLAS's own for so little leaves them spinning into the search.
         with blas_threads(1):
-            axes = principal_axes(guide, max(1, min(d // 2, _AXES[-1])))
+            axes = principal_axes(guide, max(1, min(d // 2, AXES[-1])))
             self.plan = plan or choose_plan(guide, axes, n, k_hint)
         self.whole = self.plan.short >= d
         # The bounds need orthonormal axes, so these are made so in float64.
@@ -138,7 +118,7 @@ class PrunedIndex:
             self.long[tile] = rows.long[chosen]
             short = rows.short[chosen]
             centre = short[:, :-1].mean(axis=0)
-            radius = float(np.sqrt(_square_norms(short[:, :-1] - centre).max()))
+            radius = float(np.sqrt(square_norms(short[:, :-1] - centre).max()))
             # Where queries carry a 1 rows carry their size; transposed, BLAS packs them faster.
             short[:, -1] = -0.5 * self.square[tile]
             return np.ascontiguousarray(short.T), centre, radius
@@ -164,12 +144,12 @@ class PrunedIndex:
             else:
                 block = block.astype(np.float64, copy=False)
                 part = block @ self.basis
-                size = _square_norms(block) * self.scale**2
+                size = square_norms(block) * self.scale**2
                 short[span, :h] = part[:, :h]
-                short[span, h] = np.sqrt(np.maximum(size - _square_norms(part[:, :h]), 0.0))
+                short[span, h] = np.sqrt(np.maximum(size - square_norms(part[:, :h]), 0.0))
                 long[span, :-1] = part
-                long[span, -1] = np.sqrt(np.maximum(size - _square_norms(part), 0.0))
-            square[span] = _square_norms(short[span, :-1].astype(np.float64))
+                long[span, -1] = np.sqrt(np.maximum(size - square_norms(part), 0.0))
+            square[span] = square_norms(short[span, :-1].astype(np.float64))
 
         spans = (slice(a, a + _PROJECT_ROWS) for a in range(0, m, _PROJECT_ROWS))
         for _ in map_in_order(project, spans, n_jobs=self.n_jobs):
@@ -212,7 +192,7 @@ class PrunedIndex:
         phi = task.sketch.short[:, :-1].astype(np.float64)
         between = (
             task.sketch.square[:, None]
-            + _square_norms(self.tile_centre)
+            + square_norms(self.tile_centre)
             - 2 * phi @ self.tile_centre.T
         )
         rounding = 1e-12 * (task.sketch.square[:, None] + self.tile_norm**2)
@@ -341,62 +321,12 @@ def _spans(n: int, step: int) -> Iterator[slice]:
     return (slice(a, min(a + step, n)) for a in range(0, n, step))
 
 
-def _square_norms(X: Array) -> Floats:
-    return np.einsum("ij,ij->i", X, X)
-
-
-def principal_axes(sample: Floats, count: int) -> Floats:
-    """Leading principal axes (d, count) of a centred sample, roughly: any axes are valid."""
-    m, d = sample.shape
-    if d <= 1024:
-        return top_eigenpairs(sample.T @ sample, count).vectors
-    test = np.random.default_rng(0).standard_normal((m, min(count + 16, m)), np.float32)
-    axes = np.linalg.qr(sample.T @ test)[0]
-    for _ in range(2):
-        axes = np.linalg.qr(sample.T @ (sample @ axes))[0]
-    Z = sample @ axes
-    return axes @ top_eigenpairs(Z.T @ Z, min(count, axes.shape[1])).vectors
-
-
-def choose_plan(sample: Floats, axes: Floats, n: int, k: int) -> Plan:
-    """The cheapest plan for n rows, from what each would let through on a pilot sample.
-
-    A pilot's k-th distance among n rows is estimated by its (k m / n)-th among m sampled ones,
-    at least the first: too large if anything, which errs towards more axes.
-    """
-    m, d = sample.shape
-    pilots = sample[: min(_PILOTS, m)]
-    square = _square_norms(sample)
-    true = square[: len(pilots), None] + square - 2 * pilots @ sample.T
-    np.fill_diagonal(true, np.inf)
-    rank = min(max(1, round(k * m / n)), m - 1) if m > 1 else 1
-    reach = np.partition(true, rank - 1, axis=1)[:, rank - 1 : rank] if m > 1 else true[:, :1]
-    part = sample @ axes
-    whole = Plan(d, 0)
-    best = (d * _COST_PRODUCT + _COST_SCAN, whole)
-    share = {}
-    for h in (h for h in _AXES if h <= axes.shape[1]):
-        tail = np.sqrt(np.maximum(square - _square_norms(part[:, :h]), 0.0))
-        head = np.column_stack([part[:, :h], tail])
-        size = _square_norms(head)
-        bound = size[: len(pilots), None] + size - 2 * head[: len(pilots)] @ head.T
-        share[h] = float((bound <= reach).mean())
-    for short in share:
-        for long in (h for h in share if h > short):
-            cost = short * _COST_PRODUCT + _COST_SCAN
-            cost += share[short] * (_COST_LONG[0] + _COST_LONG[1] * long)
-            cost += max(share[long], k / n) * (_COST_TRUE[0] + _COST_TRUE[1] * d)
-            cost += long * d * _COST_SKETCH / (n / 4)  # paid once, for n / 4 queries say
-            best = min(best, (cost, Plan(short, long)), key=lambda pair: pair[0])
-    return best[1]
-
-
 def _group_centres(lead: Array, groups: int, rng: np.random.Generator) -> Floats:
     """A few rounds of k-means on a sample: good enough to put near rows side by side."""
-    sample = lead[np.sort(rng.permutation(len(lead))[:_SAMPLE])].astype(np.float64)
+    sample = lead[np.sort(rng.permutation(len(lead))[:SAMPLE])].astype(np.float64)
     centres = sample[rng.permutation(len(sample))[:groups]]
     for _ in range(5):
-        nearest = np.argmin(_square_norms(centres) - 2 * sample @ centres.T, axis=1)
+        nearest = np.argmin(square_norms(centres) - 2 * sample @ centres.T, axis=1)
         count = np.bincount(nearest, minlength=groups)
         for axis in range(centres.shape[1]):
             total = np.bincount(nearest, weights=sample[:, axis], minlength=groups)
@@ -407,7 +337,7 @@ def _group_centres(lead: Array, groups: int, rng: np.random.Generator) -> Floats
 def _sort_by_group(lead: Array, centres: Array) -> Ints:
     """Row numbers, the rows of a group together."""
     group = np.empty(len(lead), dtype=np.int32)
-    half = 0.5 * _square_norms(centres)
+    half = 0.5 * square_norms(centres)
     for span in _spans(len(lead), 16_384):
         group[span] = np.argmax(lead[span] @ centres.T - half, axis=1)
     return np.argsort(group, kind="stable")
