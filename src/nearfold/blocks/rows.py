@@ -143,7 +143,30 @@ class NpyRows(Rows):
         return str(self._path)
 
 
-class FrameRows(Rows):
+class NamedRows(Rows):
+    """Rows whose columns have names and types, as narwhals and polars alike print them."""
+
+    _schema: dict[str, Any]
+
+    def _use(self, names: list[str]) -> None:
+        """These columns are the features."""
+        self.feature_names = names
+        self.n_features = len(names)
+        single = all(str(self._schema[name]) == "Float32" for name in names)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def _use_all_but(self, target: str | None) -> list[str]:
+        """All columns but the target are the features, and must be numeric."""
+        names = list(self._schema)
+        if target is not None and target not in names:
+            raise InputError(f"there is no column {target!r}; the columns are {names}.")
+        names = [name for name in names if name != target]
+        refuse_text({name: self._schema[name] for name in names})
+        self._use(names)
+        return names
+
+
+class FrameRows(NamedRows):
     """Rows of a pandas or polars frame, or of any other that narwhals knows."""
 
     def __init__(self, frame: Any) -> None:
@@ -152,28 +175,19 @@ class FrameRows(Rows):
         self._frame = nw.from_native(frame, eager_only=True)
         self._schema = dict(self._frame.schema)
         self.n_rows = len(self._frame)
-        self._describe_columns(list(self._schema))
-
-    def _describe_columns(self, names: list[str]) -> None:
-        refuse_text({name: str(self._schema[name]) for name in names if not _numeric(self, name)})
-        self.feature_names = names
-        self.n_features = len(names)
-        single = all(str(self._schema[name]) == "Float32" for name in names)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._use(list(self._schema))
 
     def blocks(self, target: str | None = None) -> Iterator[Block]:
         """The blocks in order, the target column apart."""
-        names = without_target(list(self._schema), target)
+        import narwhals.stable.v2 as nw
+
+        names = self._use_all_but(target)
+        kind = nw.Float32 if self.dtype == np.float32 else nw.Float64
         for span in self.spans(len(self._frame)):
             part = self._frame[span]
-            X = np.column_stack([part[name].to_numpy() for name in names])
+            X = np.column_stack([part[name].cast(kind).to_numpy() for name in names])
             y = part[target].to_numpy() if target is not None else None
             yield Block(X.astype(self.dtype, copy=False), span.start, y)
-
-
-def _numeric(rows: FrameRows, name: str) -> bool:
-    kind = rows._schema[name]
-    return bool(kind.is_numeric()) or str(kind) == "Boolean"
 
 
 def floating_dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -181,20 +195,12 @@ def floating_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     return np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
 
 
-def without_target(names: list[str], target: str | None) -> list[str]:
-    """The feature columns: all but the target, which must be there."""
-    if target is None:
-        return names
-    if target not in names:
-        raise InputError(f"there is no column {target!r}; the columns are {names}.")
-    return [name for name in names if name != target]
-
-
-def refuse_text(kinds: dict[str, str]) -> None:
+def refuse_text(kinds: dict[str, Any]) -> None:
     """Raise if any column is not numeric: text is never turned into numbers in silence."""
-    if kinds:
-        shown = ", ".join(f"{name!r} ({kind})" for name, kind in list(kinds.items())[:5])
+    text = {n: k for n, k in kinds.items() if not (k.is_numeric() or str(k) == "Boolean")}
+    if text:
+        shown = ", ".join(f"{name!r} ({kind})" for name, kind in list(text.items())[:5])
         raise InputError(
-            f"{len(kinds)} column(s) are not numeric: {shown}. Leave them out, for example "
+            f"{len(text)} column(s) are not numeric: {shown}. Leave them out, for example "
             "with nearfold.scan(path, columns=[...]), or encode them first."
         )

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks.memory import get_memory
-from nearfold.blocks.rows import Block, Rows, refuse_text, without_target
+from nearfold.blocks.rows import Block, NamedRows
 from nearfold.errors import InputError
 
-# Text, parsed columns, their row-major copy and polars's own buffers are alive at once.
+# Text, parsed columns, their row-major copies and polars's own buffers are alive at once. polars
+# itself takes some 30 MB when first used: a budget near that cannot be held.
 _COPIES_ALIVE = 32
 _MOST_BYTES = 64 * 1024**2
 
 
-class TableRows(Rows):
+class TableRows(NamedRows):
     """Rows with named, typed columns; how batches of them are read is left to the subclasses."""
 
     def __init__(self, lazy: Any, columns: list[str] | None, source: str) -> None:
@@ -38,24 +39,11 @@ class TableRows(Rows):
         self._use(list(self._schema))
         self.n_rows = None  # known only once it has been read
 
-    def _use(self, names: list[str]) -> None:
-        import polars as pl
-
-        self.feature_names = names
-        self.n_features = len(names)
-        single = all(self._schema[name] == pl.Float32 for name in names)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-
     def blocks(self, target: str | None = None) -> Iterator[Block]:
         """The blocks in order, the target column apart."""
         import polars as pl
 
-        names = without_target(list(self._schema), target)
-        kinds = {name: self._schema[name] for name in names}
-        refuse_text(
-            {n: str(k) for n, k in kinds.items() if not (k.is_numeric() or k == pl.Boolean)}
-        )
-        self._use(names)
+        names = self._use_all_but(target)
         kind = pl.Float32 if self.dtype == np.float32 else pl.Float64
         start = 0
         for batch in self._batches():

@@ -89,10 +89,10 @@ def limits_of(
     """(cut, limit) for a query whose k-th squared distance is `square`: see pruned.py."""
     reach = np.sqrt(square) * growth + slack
     bound = reach * reach
-    # The last term stands for what float32 underflow may take.
+    # 1e-37 stands for what float32 underflow may take or give.
     error = product_error * tile_norm * (2.0 * np.sqrt(size) + tile_norm) + 1e-37
     cut = 0.5 * (size - bound - error)
-    return cut - 1e-7 * abs(cut), bound * (1.0 + long_error)
+    return cut - 1e-7 * abs(cut), bound * (1.0 + long_error) + 1e-37
 
 
 @kernel

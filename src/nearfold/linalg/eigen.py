@@ -67,6 +67,7 @@ def _dense_pairs(A: Any, k: int, end: str, name: str) -> tuple[Array, Array]:
         A = A.toarray()
     elif isinstance(A, LinearOperator):
         A = A @ np.eye(d)
+    _require_finite(A, name)
     subset = (d - k, d - 1) if end == "top" else (0, k - 1)
     try:
         if k > d // 4:  # most pairs are wanted: all of them by divide and conquer is faster
@@ -90,6 +91,8 @@ def _krylov_pairs(
     A: Any, k: int, which: str, name: str, tol: float, sigma: float | None = None
 ) -> tuple[Array, Array]:
     d = A.shape[0]
+    if sparse.issparse(A) and not np.isfinite(A.data).all():
+        raise SolverError(f"{name} ({d} x {d}) holds NaN or inf.")
     # A start vector with a part in every direction; constant, so that results repeat.
     start = np.random.default_rng(0).standard_normal(d).astype(A.dtype)
     try:
@@ -109,8 +112,14 @@ def _with_residuals(A: Any, values: Array, vectors: Array, name: str) -> EigenPa
     return EigenPairs(values, vectors, residuals)
 
 
+def _require_finite(A: Array, name: str) -> None:
+    if not np.isfinite(A).all():
+        raise SolverError(f"{name} ({A.shape[0]} x {A.shape[1]}) holds NaN or inf.")
+
+
 def thin_svd(A: Array, name: str = "the matrix") -> tuple[Array, Array, Array]:
     """U, s, V^T of a dense matrix; divide and conquer, and the slower sure way if that fails."""
+    _require_finite(A, name)
     try:
         return linalg.svd(A, full_matrices=False, check_finite=False)
     except linalg.LinAlgError:

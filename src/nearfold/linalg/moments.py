@@ -16,6 +16,7 @@ counts, means and combined scatters are float64.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -51,10 +52,11 @@ class Workspaces:
 
     def like(self, X: Array) -> Array:
         """An array at least as long as X, with its width and dtype."""
-        kept: dict[str, Array] = self._kept.get()
-        if "array" not in kept or len(kept["array"]) < len(X):
-            kept["array"] = np.empty_like(X)
-        return kept["array"]
+        kept: dict[Any, Array] = self._kept.get()
+        kind = (X.shape[1], X.dtype)
+        if kind not in kept or len(kept[kind]) < len(X):
+            kept[kind] = np.empty(X.shape, X.dtype)
+        return kept[kind]
 
 
 # NaN, inf and overflow go through to the result, where whoever asked looks for them.

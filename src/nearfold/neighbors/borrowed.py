@@ -15,6 +15,8 @@ from scipy import sparse
 from scipy.spatial import KDTree
 from sklearn.neighbors import NearestNeighbors
 
+from nearfold.blocks import get_memory
+from nearfold.neighbors.pairs import PAIR_BYTES, require_pairs
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import thread_count
 
@@ -45,7 +47,11 @@ class TreeIndex:
         return distance, row.astype(np.int64)
 
     def pairs_within(self, Q: Array, radius: Floats) -> tuple[Ints, Ints, Floats]:
-        found = self.tree.query_ball_point(Q, radius * (1 + 1e-12), workers=self.workers)
+        reach = radius * (1 + 1e-12)
+        if len(Q) * self.n_rows * PAIR_BYTES > get_memory():  # only then is counting worth it
+            ask = self.tree.query_ball_point
+            require_pairs(int(ask(Q, reach, workers=self.workers, return_length=True).sum()))
+        found = self.tree.query_ball_point(Q, reach, workers=self.workers)
         counts = np.array([len(rows) for rows in found], dtype=np.int64)
         query = np.repeat(np.arange(len(Q)), counts)
         row = np.concatenate([np.asarray(rows, dtype=np.int64) for rows in found] or [query])

@@ -1,7 +1,8 @@
 """The exact engine: who is near whom, by the cheapest way that gives the exact answer.
 
     Euclidean, at most 8 features       SciPy's KD-tree            (borrowed.py)
-    Euclidean, a small problem          plain NumPy                (plain.py)
+    Euclidean, a small problem, or one
+    whose sketch exceeds the budget     plain NumPy                (plain.py)
     Euclidean, otherwise                our pruned search          (pruned.py)
     any other metric, sparse, precomputed    scikit-learn          (borrowed.py)
 
@@ -17,9 +18,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from nearfold.blocks import get_memory
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
 from nearfold.neighbors.plain import PlainIndex
+from nearfold.neighbors.plan import SKETCH_WIDTH
 from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
 from nearfold.notation import Array, Floats, Ints
 
@@ -77,11 +80,15 @@ class EuclideanIndex:
             if self._heavy is None:
                 self._heavy = TreeIndex(self.X, self.n_jobs)
             return self._heavy
-        if n * m <= _PLAIN_PAIRS and self._heavy is None:
+        if self._heavy is None and (n * m <= _PLAIN_PAIRS or self._too_large_to_sketch()):
             return self._plain_index()
         if self._heavy is None:
             self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
         return self._heavy
+
+    def _too_large_to_sketch(self) -> bool:
+        n, d = self.X.shape
+        return 8.0 * n * min(d + 1, SKETCH_WIDTH) > get_memory()
 
     def _plain_index(self) -> PlainIndex:
         if self._plain is None:

@@ -19,6 +19,8 @@ _PILOTS = 64  # of which this many play the query
 # Axes to choose from: one short of a multiple of the SIMD width, the tail's norm fills it.
 AXES = (3, 7, 11, 15, 23, 31, 47, 63, 95, 127, 191)
 
+SKETCH_WIDTH = 2 * AXES[-1]  # columns of both sketches together, at the most
+
 # Relative cost of the stages, in nanoseconds per pair on one core (measured, AVX-512 Zen 4;
 # only the ratios matter, and a factor of two either way moves the choice by one step).
 _COST_PRODUCT = 0.025  # per axis

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.neighbors.pairs import Pairs
 from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes, square_norms
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, blas_threads, map_in_order
@@ -117,7 +118,8 @@ class PrunedIndex:
             chosen = self.row_of[tile]
             self.long[tile] = rows.long[chosen]
             short = rows.short[chosen]
-            centre = short[:, :-1].mean(axis=0)
+            # In float64: what float32 would round here might rule out a tile that is near.
+            centre = short[:, :-1].mean(axis=0, dtype=np.float64)
             radius = float(np.sqrt(square_norms(short[:, :-1] - centre).max()))
             # Where queries carry a 1 rows carry their size; transposed, BLAS packs them faster.
             short[:, -1] = -0.5 * self.square[tile]
@@ -303,14 +305,13 @@ class PrunedIndex:
 
         m = self.X.shape[0] if Q is None else Q.shape[0]
         total = -(-m // _QUERY_TILE)
-        pieces = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        pairs = Pairs()
         for some in map_in_order(
             search, self._query_tiles(Q), n_jobs=self.n_jobs, label="neighbours", total=total
         ):
-            pieces.extend(some)
-        query, row, square = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        order = np.lexsort((row, square, query))
-        return query[order], row[order], np.sqrt(square[order])
+            for piece in some:
+                pairs.add(*piece)
+        return pairs.sorted()
 
 
 def _take(sketch: Sketch, chosen: Any) -> Sketch:
