@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from nearfold.blocks import Rows
+from nearfold.blocks.rows import NamedRows
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -46,7 +48,7 @@ def check_table(
     return checked
 
 
-def refuse_nonfinite(X: Any, names: Any = None) -> tuple[float, float]:
+def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> tuple[float, float]:
     """Raise NonFiniteError if X holds NaN or inf; return its least and its largest value."""
     values = X.data if sparse.issparse(X) else X
     if values.size == 0:
@@ -56,18 +58,57 @@ def refuse_nonfinite(X: Any, names: Any = None) -> tuple[float, float]:
     look = map_in_order if len(spans) > 1 else map  # a small table is not worth a pool
     ends = np.array(list(look(lambda span: (values[span].min(), values[span].max()), spans)))
     if not np.isfinite(ends).all():
-        raise NonFiniteError(_describe_nonfinite(X, names))
+        where, column, value = _nonfinite_cells(X, first_row)
+        raise NonFiniteError(_describe_cells(where, column, value, names))
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
-def _describe_nonfinite(X: Any, names: Any) -> str:
+def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:
+    """Look through all blocks for what spoilt their sums, and raise the error that says it."""
+    spoilt = [_nonfinite_cells(block.X, block.start) for block in rows.blocks()]
+    where, column, value = (np.concatenate(part) for part in zip(*spoilt, strict=True))
+    if len(where):
+        known = rows.feature_names if names is None else names
+        raise NonFiniteError(_describe_cells(where, column, value, known))
+    raise InputError(
+        "the values are so large that their squares overflow "
+        f"{rows.dtype}: divide the columns by a constant first."
+    )
+
+
+def refuse_vanishing(total: float, X: Any, dtype: Any) -> None:
+    """Raise if the scatter is (nearly) zero only because squares of small values vanish."""
+    if total > 1e10 * float(np.finfo(dtype).tiny):
+        return
+    spread = X.max(axis=0) - X.min(axis=0)
+    if (spread.max() if not sparse.issparse(spread) else spread.toarray().max()) > 0:
+        raise InputError(
+            f"the values vary so little that their squares vanish in {np.dtype(dtype)}: multiply "
+            "the columns by a constant first."
+        )
+
+
+def refuse_overflow(total: float, X: Any, names: Any = None) -> None:
+    """Raise if the total scatter of X is not finite, saying why."""
+    if not np.isfinite(total):
+        refuse_nonfinite(X, names)
+        raise InputError(
+            f"the values are so large that their squares overflow {X.dtype}: divide the columns "
+            "by a constant first."
+        )
+
+
+def _nonfinite_cells(X: Any, first_row: int = 0) -> tuple[Array, Array, Array]:
+    """Row, column and value of every NaN and inf."""
     if sparse.issparse(X):
         found = X.tocoo()
         bad = ~np.isfinite(found.data)
-        rows, columns, values = found.row[bad], found.col[bad], found.data[bad]
-    else:
-        rows, columns = np.nonzero(~np.isfinite(X))
-        values = X[rows, columns]
+        return found.row[bad] + first_row, found.col[bad], found.data[bad]
+    rows, columns = np.nonzero(~np.isfinite(X))
+    return rows + first_row, columns, X[rows, columns]
+
+
+def _describe_cells(rows: Array, columns: Array, values: Array, names: Any) -> str:
     missing = int(np.isnan(values).sum())
     kinds = [f"{missing} NaN"] * (missing > 0)
     kinds += [f"{len(values) - missing} inf"] * (missing < len(values))
@@ -84,13 +125,47 @@ def _describe_nonfinite(X: Any, names: Any) -> str:
     )
 
 
+def take_names(estimator: Any, rows: Rows) -> None:
+    """What `validate_data` does for a table, for rows that are read in blocks."""
+    estimator.n_features_in_ = rows.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if rows.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
+
+
+def match_names(estimator: Any, rows: Rows) -> Rows:
+    """Rows with the columns of the fit, by name where both have names, else by number."""
+    wanted = getattr(estimator, "feature_names_in_", None)
+    if wanted is not None and isinstance(rows, NamedRows):
+        names = rows.feature_names or []
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            extra = [name for name in names if name not in set(wanted)]
+            raise InputError(
+                f"{rows.describe()} lacks columns the model was fitted on: {missing}"
+                f" (and has others: {extra})."
+            )
+        return rows.select(list(wanted))
+    if rows.n_features != estimator.n_features_in_:
+        raise InputError(
+            f"{rows.describe()} has {rows.n_features} columns, and the model was fitted on "
+            f"{estimator.n_features_in_}."
+        )
+    return rows
+
+
 def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights as a float64 vector, none negative and not all zero; None stays None."""
+    """Weights as a float64 vector of their own, none negative, not all zero; None stays None."""
     if sample_weight is None:
         return None
-    weights: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    if isinstance(X, Rows):
+        weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
+        if weights.ndim != 1 or (weights < 0).any():
+            raise InputError("sample_weight must be a vector without negative entries.")
+    else:
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
     if not weights.sum() > 0:
         raise InputError("sample_weight is zero for every row: there is nothing to learn from.")
     return weights

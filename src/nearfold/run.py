@@ -16,9 +16,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -115,11 +115,38 @@ def _thread_pools() -> Any:
     return ThreadpoolController()
 
 
+class _BlasHold:
+    """Counts who asks for a single BLAS thread: the first sets the limit, the last lifts it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limiter: Any = None
+
+    def take(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._limiter = _thread_pools().limit(limits=1)
+            self._holders += 1
+
+    def give(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limiter.restore_original_limits()
+
+
+_blas_hold = _BlasHold()
+
+
 @contextmanager
-def blas_threads(count: int) -> Iterator[None]:
-    """Hold BLAS to `count` threads while inside."""
-    with _thread_pools().limit(limits=count):
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread while anyone is inside."""
+    _blas_hold.take()
+    try:
         yield
+    finally:
+        _blas_hold.give()
 
 
 def map_in_order(
@@ -139,22 +166,23 @@ def map_in_order(
     """
     threads = thread_count(n_jobs)
     report = _listener.get()
-    with blas_threads(1):
-        results = _serial(task, items) if threads == 1 else _pooled(task, items, threads)
+    results = _serial(task, items) if threads == 1 else _pooled(task, items, threads)
+    # Closed at once when the work is left early: a traceback may keep the generator alive.
+    with one_blas_thread(), closing(results):
         for done, result in enumerate(results, start=1):
             if label is not None:
                 report(label, done, total)
             yield result
 
 
-def _serial(task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def _serial(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
     for item in items:
         yield task(item)
 
 
 def _pooled(
     task: Callable[[Item], Result], items: Iterable[Item], threads: int
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     waiting: list[Future[Result]] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="nearfold") as pool:
         try:

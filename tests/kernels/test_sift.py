@@ -185,7 +185,8 @@ def test_sift_within_is_brute_force(seed, square_radius, refine):
     tile.own_row[0] = tile.row_of[3]
     found = (np.empty(999, np.int64), np.empty(999, np.int64), np.empty(999))
     columns = slice(2, 19)
-    count = sift.sift_within(*tile.arguments(columns), float(square_radius), *found)
+    radius = float(np.sqrt(square_radius))
+    count = sift.sift_within(*tile.arguments(columns), radius, radius, *found)
     want = []
     for i in range(tile.m):
         distance, row = tile.candidates(i, columns)

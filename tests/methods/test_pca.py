@@ -345,7 +345,7 @@ def test_weights_count_rows(shape, options):
 def test_bad_weights(bad, streamed, tmp_path):
     X = table()
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match="(?i)sample.weight"):
+    with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         PCA().fit(tmp_path / "x.npy" if streamed else X, sample_weight=bad)
 
 

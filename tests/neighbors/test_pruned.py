@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from nearfold.neighbors import pruned
-from nearfold.neighbors.pruned import OutOfRange, Plan, PrunedIndex, choose_plan
+from nearfold.neighbors.plan import SAMPLE, Plan, choose_plan
+from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
 
 N, M, D = 1100, 530, 32  # three tiles of rows, two of queries, the last ones not full
 PLANS = [Plan(3, 7), Plan(7, 15), Plan(D, 0)]
@@ -217,7 +218,7 @@ def test_opposite_outliers_that_squeeze_the_rest(oracle, monkeypatch, size, plan
 
 def _row_in_sample(n, sampled):
     order = np.random.default_rng(0).permutation(n)  # as PrunedIndex draws it
-    return order[0] if sampled else order[pruned._SAMPLE]
+    return order[0] if sampled else order[SAMPLE]
 
 
 def plan_for(X, k=5):

@@ -14,6 +14,7 @@ enough that a few of them per thread fit the memory budget.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,13 @@ class NamedRows(Rows):
         self.n_features = len(names)
         single = all(str(self._schema[name]) == "Float32" for name in names)
         self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def select(self, names: list[str]) -> NamedRows:
+        """The same rows with these columns only, in this order."""
+        chosen = copy(self)
+        chosen._schema = {name: self._schema[name] for name in names}
+        chosen._use(names)
+        return chosen
 
     def _use_all_but(self, target: str | None) -> list[str]:
         """All columns but the target are the features, and must be numeric."""

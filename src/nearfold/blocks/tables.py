@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,6 +53,12 @@ class TableRows(NamedRows):
                 y = part[target].to_numpy() if target is not None else None
                 yield Block(X, start, y)
                 start += X.shape[0]
+
+    def select(self, names: list[str]) -> TableRows:
+        """The same rows with these columns only, in this order."""
+        chosen = cast(TableRows, super().select(names))
+        chosen._lazy = self._lazy.select(names)
+        return chosen
 
     def _batches(self) -> Iterator[Any]:
         raise TypeError(f"{type(self).__name__} does not say how its batches are read.")

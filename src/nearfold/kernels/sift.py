@@ -207,7 +207,8 @@ def sift_within(
     X: Any,
     long_Q: Any,
     long_X: Any,
-    square_radius: Any,
+    limit_radius: Any,
+    radius: Any,
     found_query: Any,
     found_row: Any,
     found_distance: Any,
@@ -222,7 +223,13 @@ def sift_within(
         scores = S[i]
         q = query_of[i]
         cut, limit = limits_of(
-            square_radius, sizes[i], slack[i], tile_norm, growth, product_error, long_error
+            limit_radius * limit_radius * (1.0 + 1e-15),
+            sizes[i],
+            slack[i],
+            tile_norm,
+            growth,
+            product_error,
+            long_error,
         )
         cut = np.float32(cut)
         _mark_reaching(scores, cut, marks)
@@ -239,7 +246,7 @@ def sift_within(
                 if x == own_row[i]:
                     continue
                 distance = _square_distance_64(Q[q], X[x])
-                if distance <= square_radius:
+                if np.sqrt(distance) <= radius:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x
                     found_distance[found] = distance

@@ -106,7 +106,9 @@ def _krylov_pairs(
 
 
 def _with_residuals(A: Any, values: Array, vectors: Array, name: str) -> EigenPairs:
-    residuals = np.linalg.norm(A @ vectors - vectors * values, axis=0)
+    # In units of the largest value, so that the squares in the norm cannot overflow.
+    unit = float(np.abs(values).max(initial=0.0)) or 1.0
+    residuals = np.linalg.norm((A @ vectors) / unit - vectors * (values / unit), axis=0) * unit
     if not np.isfinite(residuals).all():
         raise SolverError(f"{name} has no finite eigenpairs: its entries are not finite.")
     return EigenPairs(values, vectors, residuals)

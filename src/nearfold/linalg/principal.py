@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks import Block, combine_blocks
+from nearfold.errors import InputError
 from nearfold.linalg.eigen import combine_triangles, thin_svd, top_eigenpairs, triangular_factor
 from nearfold.linalg.implicit import unit_rows
 from nearfold.linalg.moments import Moments, Workspaces, block_moments, combine_moments
@@ -68,11 +69,15 @@ def table_moments(
     def of_block(block: Block) -> Moments:
         X = block.X if isinstance(block.X, np.ndarray) else block.X.toarray()
         w = None if weights is None else weights[block.start : block.start + X.shape[0]]
+        if w is not None and len(w) < len(X):
+            raise InputError("sample_weight has fewer entries than there are rows.")
         if X.dtype != dtype:
             X = X.astype(dtype)
         return block_moments(X, w, workspace=spaces.like(X))
 
     moments = combine_blocks(blocks, of_block, combine_moments, label="scatter", total=total)
+    if weights is not None and len(weights) != moments.n_rows:
+        raise InputError(f"sample_weight has {len(weights)} entries for {moments.n_rows} rows.")
     moments.scatter = moments.scatter.astype(np.float64, copy=False)
     return moments
 
@@ -108,6 +113,7 @@ def from_factor(
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the caller looks at the total
 def from_inner_products(X: Array, weights: Floats | None, k: int) -> Principal:
     """The k leading axes of a wide table, from the (m, m) inner products of its rows."""
     m, d = X.shape
@@ -120,12 +126,15 @@ def from_inner_products(X: Array, weights: Floats | None, k: int) -> Principal:
     for start in range(0, d, 4096):  # float32 products, float64 sums
         part = A[:, start : start + 4096]
         G += part @ part.T
+    if not np.isfinite(np.trace(G)):
+        return Principal(np.zeros(0), A[:0], np.inf, mean, float(w.sum()), m, "dual")
     pairs = top_eigenpairs(G, min(k, m), name="the matrix of inner products")
     axes = unit_rows((A.T @ pairs.vectors.astype(X.dtype)).T)
     lam = np.maximum(pairs.values, 0.0)
     return Principal(lam, axes, float(np.trace(G)), mean, float(w.sum()), m, "dual")
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def from_svd(X: Array, weights: Floats | None) -> Principal:
     """All axes by the SVD of the centred rows: for wide tables with a graded spectrum."""
     w = np.ones(X.shape[0]) if weights is None else weights

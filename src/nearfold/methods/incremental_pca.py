@@ -24,7 +24,13 @@ from scipy import sparse
 
 from nearfold.blocks import ArrayRows, as_rows, combine_blocks, get_memory, is_streamed, show_bytes
 from nearfold.errors import ApproximationWarning, InputError
-from nearfold.inputs import check_table, check_weights, refuse_nonfinite
+from nearfold.inputs import (
+    check_table,
+    check_weights,
+    refuse_bad_blocks,
+    refuse_nonfinite,
+    take_names,
+)
 from nearfold.linalg import (
     Moments,
     Principal,
@@ -58,11 +64,14 @@ _RESULTS = (
 )
 
 
-def merge_truncated(kept: Principal, X: Array, k: int) -> Principal:
+def merge_truncated(kept: Principal, X: Array, weights: Floats | None, k: int) -> Principal:
     """Axes of the rows seen and the rows X, from the k axes kept and X: what else was, is lost."""
-    m, n = len(X), kept.count
-    mean = X.mean(axis=0, dtype=np.float64)
-    centred = X - mean
+    w = np.ones(len(X)) if weights is None else weights
+    m, n = float(w.sum()), kept.count
+    if m == 0.0:
+        return kept
+    mean = np.asarray(w @ X, dtype=np.float64) / m
+    centred = (X - mean) * np.sqrt(w)[:, None]
     shift = np.sqrt(n * m / (n + m)) * (kept.mean - mean)
     stacked = np.vstack([np.sqrt(kept.lam)[:, None] * kept.axes, centred, shift])
     _, s, axes = thin_svd(stacked, "the merged batch")
@@ -74,7 +83,7 @@ def merge_truncated(kept: Principal, X: Array, k: int) -> Principal:
         total,
         merged_mean,
         n + m,
-        kept.n_rows + m,
+        kept.n_rows + len(X),
         "merged",
         kept.approximation,
     )
@@ -122,10 +131,8 @@ class IncrementalPCA(PrincipalComponents):
         self._forget()
         if is_streamed(X):
             rows = as_rows(X)
-            self.n_features_in_ = rows.n_features
-            if rows.feature_names is not None:
-                self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
-            weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+            take_names(self, rows)
+            weights = check_weights(sample_weight, rows)
         else:
             table = check_table(self, X, reset=True, accept_sparse=True)
             rows = ArrayRows(table)
@@ -135,13 +142,12 @@ class IncrementalPCA(PrincipalComponents):
         with reporting(self.verbose):
             if self._too_wide(rows.n_features):
                 for block in rows.blocks():
-                    self._merge(_dense(block.X))
+                    part = None if weights is None else weights[block.start :][: block.X.shape[0]]
+                    self._merge(_dense(block.X), part)
             else:
                 self._moments = moments = table_moments(rows.blocks(), weights, rows.dtype)
                 if not np.isfinite(moments.scatter.diagonal().sum()):
-                    for block in rows.blocks():
-                        refuse_nonfinite(block.X, rows.feature_names)
-                    raise InputError("the values are so large that their squares overflow.")
+                    refuse_bad_blocks(rows, getattr(self, "feature_names_in_", None))
         self._finish()
         return self
 
@@ -158,7 +164,7 @@ class IncrementalPCA(PrincipalComponents):
         weights = check_weights(sample_weight, X)
         X = _dense(X)
         if self._too_wide(X.shape[1]):
-            self._merge(X)
+            self._merge(X, weights)
         else:
             self._waiting.append((X.copy(), weights))  # the caller may reuse its buffer
             if sum(batch.nbytes for batch, _ in self._waiting) >= _WAIT_BYTES:
@@ -223,7 +229,7 @@ class IncrementalPCA(PrincipalComponents):
             )
         return self._wide
 
-    def _merge(self, X: Array) -> None:
+    def _merge(self, X: Array, weights: Floats | None) -> None:
         refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
         d = X.shape[1]
         count = isinstance(self.n_components, int | np.integer)
@@ -233,7 +239,7 @@ class IncrementalPCA(PrincipalComponents):
             self._merged = Principal(
                 np.zeros(0), empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
             )
-        self._merged = merge_truncated(self._merged, X, k)
+        self._merged = merge_truncated(self._merged, X, weights, k)
 
     def _finish(self) -> None:
         if self._merged is not None:
@@ -243,6 +249,11 @@ class IncrementalPCA(PrincipalComponents):
             self._absorb()
             assert self._moments is not None
             self._moments.scatter = self._moments.scatter.astype(np.float64, copy=False)
+            if not np.isfinite(np.trace(self._moments.scatter)):
+                raise InputError(
+                    "the values are so large that their squares overflow: divide the columns by "
+                    "a constant first."
+                )
             found = from_scatter(self._moments, self._wanted(self._moments))
             self.var_ = np.maximum(np.diag(self._moments.scatter), 0.0) / found.count
         shape = (found.n_rows, len(found.mean))

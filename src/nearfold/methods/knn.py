@@ -31,7 +31,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_weights
@@ -43,6 +43,7 @@ from nearfold.methods.neighbor_search import (
 from nearfold.notation import Array, Floats, Ints
 
 _CELLS = 4_000_000  # votes counted at a time
+_HUGE = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def weigh(weights: str | Callable[[Any], Any] | None, distance: Floats, counted:
         return counted
     if weights == "distance":
         exact = ((distance == 0) & (counted > 0)).any(axis=1, keepdims=True)
-        return counted * inverse_distances(distance, exact)
+        nearest = np.min(distance, axis=1, where=distance > 0, initial=np.inf, keepdims=True)
+        return counted * inverse_distances(distance, np.minimum(nearest, _HUGE), exact)
     if callable(weights):
         return counted * np.asarray(weights(distance), dtype=np.float64)
     raise InputError(f"weights={weights!r}: use 'uniform', 'distance' or a callable.")
@@ -82,10 +84,13 @@ def count_until(row_weight: Floats, k: float) -> Floats:
     return np.clip(k - before, 0.0, row_weight)
 
 
-def inverse_distances(distance: Floats, exact: Array) -> Floats:
-    """1 / d; where a query has an exact match (`exact`) only its matches weigh, and equally."""
+def inverse_distances(distance: Floats, nearest: Floats, exact: Array) -> Floats:
+    """1 / d; where a query has an exact match (`exact`) only its matches weigh, and equally.
+
+    In units of 1 / the nearest distance, so that tiny distances do not overflow.
+    """
     positive = np.where(distance == 0, 1.0, distance)
-    return np.where(exact, (distance == 0).astype(np.float64), 1.0 / positive)
+    return np.where(exact, (distance == 0).astype(np.float64), nearest / positive)
 
 
 def count_votes(near: Neighborhoods, label: Ints, n_classes: int) -> Floats:
@@ -143,8 +148,9 @@ class _ByNumber(KNeighborsMixin, NeighborSearch):
 
     def _counted_neighbors(self, X: Any) -> tuple[Floats, Ints, Floats]:
         """The nearest rows, as many as it takes for their weights to sum to k."""
-        distance, row = self._nearest(X, None)
+        check_is_fitted(self)
         if self._row_weight is None:
+            distance, row = self._nearest(X, None)
             return distance, row, np.ones(distance.shape)
         k, most = self.n_neighbors, self.n_samples_fit_ - (X is None)
         if k > self._row_weight.sum():
@@ -152,6 +158,7 @@ class _ByNumber(KNeighborsMixin, NeighborSearch):
                 f"n_neighbors={k} is more than all sample weights together "
                 f"({self._row_weight.sum():g}), which is how many rows they stand for."
             )
+        distance, row = self._nearest(X, min(k, most))
         while row.shape[1] < most and (self._row_weight[row].sum(axis=1) < k).any():
             distance, row = self._nearest(X, min(2 * row.shape[1], most))
         return distance, row, count_until(self._row_weight[row], k)
@@ -188,7 +195,9 @@ class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
         counted = np.ones(len(row)) if self._row_weight is None else self._row_weight[row]
         if self.weights == "distance":
             exact = np.bincount(query[(distance == 0) & (counted > 0)], minlength=m) > 0
-            weight = counted * inverse_distances(distance, exact[query])
+            nearest = np.full(m, _HUGE)
+            np.minimum.at(nearest, query[distance > 0], distance[distance > 0])
+            weight = counted * inverse_distances(distance, nearest[query], exact[query])
         elif callable(self.weights):
             ends = np.searchsorted(query, np.arange(1, m))
             parts = [self.weights(part) for part in np.split(distance, ends)]
@@ -312,7 +321,7 @@ def _check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
         )
     y = check_array(y, ensure_2d=False, dtype=np.float64 if numeric else None, input_name="y")
     check_consistent_length(estimator._fit_X, y)
-    if y.ndim == 2 and y.shape[1] == 1:
+    if y.ndim == 2 and y.shape[1] == 1 and not numeric:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; it is taken as one "
             "target. Use y.ravel().",

@@ -47,9 +47,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import ArrayRows, Block, as_rows, is_streamed, require_memory
+from nearfold.blocks import ArrayRows, Block, Rows, as_rows, is_streamed, require_memory
+from nearfold.blocks.rows import NamedRows
 from nearfold.errors import InputError
-from nearfold.inputs import check_table, refuse_nonfinite
+from nearfold.inputs import (
+    check_table,
+    refuse_bad_blocks,
+    refuse_nonfinite,
+    refuse_vanishing,
+    take_names,
+)
 from nearfold.linalg import Moments, axis_signs, block_moments, combine_moments, thin_svd
 from nearfold.linalg.within import (
     Within,
@@ -75,7 +82,7 @@ def separate(means: Floats, priors: Floats, A: Floats, tol: float) -> tuple[Floa
     """The axes W (d, at most C - 1) along which the class means differ, and their strengths."""
     offset = (means - priors @ means) * np.sqrt(priors)[:, None]
     _, s, V = thin_svd(offset @ A, "the class means")
-    rank = int(np.sum(s > tol * s[0])) if len(s) else 0
+    rank = min(int(np.sum(s > tol * s[0])) if len(s) else 0, len(priors) - 1)
     W = A @ V[:rank].T
     return W * axis_signs(W.T), s**2
 
@@ -163,7 +170,7 @@ class LinearDiscriminantAnalysis(
         self._set_priors(counts)
         weights = self._class_weights(counts)
         moments = class_moments(blocks(), len(counts), weights, rows.dtype)
-        self._refuse_bad(moments, (block.X for block, _ in blocks()))
+        self._refuse_bad(moments, rows)
         if self._estimates_classes():
             refuse_nonfinite(X)
             S_w = class_covariances(X, label, self.priors_, self._estimate)
@@ -177,20 +184,27 @@ class LinearDiscriminantAnalysis(
             raise InputError("for a file, give y as the name of its label column.")
         self._refuse_estimates("a file")
         rows = as_rows(X)
+        if not isinstance(rows, NamedRows):
+            raise InputError(f"{rows.describe()} has no column names to take the label by.")
         seen: set[Any] = set()
         for block in rows.blocks(target=y):
-            assert block.y is not None
-            seen.update(np.unique(block.y).tolist())
+            labels = np.asarray(block.y)
+            missing = np.flatnonzero([v is None or v != v for v in labels.tolist()])
+            if len(missing):
+                raise InputError(
+                    f"{len(missing)} labels in column {y!r} are missing (first in row "
+                    f"{block.start + int(missing[0])}): leave those rows out."
+                )
+            seen.update(np.unique(labels).tolist())
         self.classes_ = np.array(sorted(seen))
-        self.n_features_in_ = rows.n_features
-        self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
+        take_names(self, rows)
 
         def blocks() -> Iterable[tuple[Block, Ints]]:
             for block in rows.blocks(target=y):
                 yield block, np.searchsorted(self.classes_, np.asarray(block.y))
 
         moments = class_moments(blocks(), len(self.classes_), None, rows.dtype)
-        self._refuse_bad(moments, (block.X for block, _ in blocks()))
+        self._refuse_bad(moments, rows.select(list(self.feature_names_in_)))
         self._set_priors(moments.count)
         S_w = self._shrunk(moments.scatter / moments.n_rows)
         self._solve(moments.mean, S_w, blocks, None, moments.n_rows, rows.dtype)
@@ -236,9 +250,14 @@ class LinearDiscriminantAnalysis(
         dtype: Any,
     ) -> None:
         """Steps 2 to 4, and scikit-learn's attributes."""
-        tol = self.tol if self.solver == "svd" else 1e-7
+        tol = self.tol if self.solver == "svd" else max(1e-7, 100 * float(np.finfo(dtype).eps))
         within = self._resolve(diagonalise(S_w), means, blocks, weights, n, dtype)
         A = whiten(within, tol)
+        if A.shape[1] == 0:
+            raise InputError(
+                "no column varies within the classes, so there is no scale on which to compare "
+                "them: LDA needs some spread inside at least one class."
+            )
         W, strength = separate(means, self.priors_, A, self.tol)
         self.means_ = means.astype(dtype)
         self.xbar_ = (self.priors_ @ means).astype(dtype)
@@ -372,12 +391,13 @@ class LinearDiscriminantAnalysis(
             return None
         return self.priors_ * counts.sum() / counts
 
-    def _refuse_bad(self, moments: Moments, tables: Iterable[Array]) -> None:
-        if np.isfinite(moments.scatter.diagonal().sum()) and np.isfinite(moments.mean).all():
-            return
-        for X in tables:
-            refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
-        raise InputError("the values are so large that their squares overflow: scale the columns.")
+    def _refuse_bad(self, moments: Moments, rows: Rows) -> None:
+        total = moments.scatter.diagonal().sum()
+        if not (np.isfinite(total) and np.isfinite(moments.mean).all()):
+            refuse_bad_blocks(rows, getattr(self, "feature_names_in_", None))
+        if total <= 1e10 * np.finfo(rows.dtype).tiny:
+            for block in rows.blocks():
+                refuse_vanishing(total, block.X, rows.dtype)
 
     # ---- use -----------------------------------------------------------------------
 

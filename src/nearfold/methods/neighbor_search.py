@@ -99,7 +99,11 @@ class NeighborSearch(BaseEstimator):
         else:
             self.effective_metric_ = self.metric
             if self.metric == "minkowski":
-                params["p"] = self.p
+                named = {1: "manhattan", np.inf: "chebyshev"}.get(self.p)
+                if named is not None and not params:
+                    self.effective_metric_ = named
+                else:
+                    params["p"] = self.p
         self.effective_metric_params_ = params
 
     def _queries(self, X: Any) -> Any:

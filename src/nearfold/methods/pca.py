@@ -36,9 +36,18 @@ from sklearn.utils import check_random_state
 
 from nearfold.blocks import ArrayRows, Rows, as_rows, get_memory, is_streamed, require_memory
 from nearfold.errors import InputError, NearfoldWarning
-from nearfold.inputs import check_table, check_weights, refuse_nonfinite
+from nearfold.inputs import (
+    check_table,
+    check_weights,
+    refuse_bad_blocks,
+    refuse_nonfinite,
+    refuse_overflow,
+    refuse_vanishing,
+    take_names,
+)
 from nearfold.linalg import (
     CentredRows,
+    Moments,
     Principal,
     from_factor,
     from_inner_products,
@@ -112,8 +121,8 @@ class PCA(PrincipalComponents):
             raise InputError(f"svd_solver={self.svd_solver!r}: use one of {', '.join(_SOLVERS)}.")
         if is_streamed(X):
             rows, table = as_rows(X), None
-            self._take_names(rows)
-            weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+            take_names(self, rows)
+            weights = check_weights(sample_weight, rows)
         else:
             table = check_table(
                 self, X, reset=True, accept_sparse=True, finite=False, ensure_min_samples=1
@@ -132,11 +141,6 @@ class PCA(PrincipalComponents):
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, then project the same rows."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
-
-    def _take_names(self, rows: Rows) -> None:
-        self.n_features_in_ = rows.n_features
-        if rows.feature_names is not None:
-            self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
 
     def _wanted(self, n_rows: int | None, d: int) -> int:
         """How many axes to compute; all of them where the choice needs the whole spectrum."""
@@ -165,7 +169,10 @@ class PCA(PrincipalComponents):
         if self.svd_solver == "randomized":
             return self._randomized(rows, table, weights, k)
         if table is not None and self._prefers_implicit(table, k):
-            return self._implicit(table, weights, k)
+            found = self._implicit(table, weights, k)
+            kept = count_components(self.n_components, found)
+            if self.svd_solver == "arpack" or reliable(found.lam, kept, table.dtype):
+                return found
         if table is not None and table.shape[0] < table.shape[1] and not sparse.issparse(table):
             return self._wide(table, weights, k)
         return self._tall(rows, weights, k)
@@ -203,9 +210,13 @@ class PCA(PrincipalComponents):
         )
         if self.svd_solver != "full":
             found = from_inner_products(X, weights, k)
+            refuse_overflow(found.total, X)
             if reliable(found.lam, count_components(self.n_components, found), X.dtype):
                 return found
-        return from_svd(X, weights)
+        found = from_svd(X, weights)
+        refuse_overflow(found.total, X)
+        refuse_vanishing(found.total, X, X.dtype)
+        return found
 
     def _prefers_implicit(self, X: Any, k: int) -> bool:
         """Few axes of a sparse or a large table: products with X cost less than the scatter."""
@@ -262,6 +273,7 @@ class PCA(PrincipalComponents):
         note = f"randomized: {self.n_oversamples} extra axes, {power} power iterations"
         return Principal(lam, axes, total, mean, count, table.shape[0], "randomized", note)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused below
     def _centred(self, X: Any, weights: Floats | None) -> tuple[CentredRows, float, Floats, float]:
         """The implicit centred table, its total scatter, its mean and its count."""
         refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
@@ -281,20 +293,18 @@ class PCA(PrincipalComponents):
             for a in range(0, X.shape[0], step):
                 block = X[a : a + step].astype(np.float64) - mean
                 total += float(w[a : a + step] @ np.einsum("ij,ij->i", block, block))
+        refuse_overflow(total, X)
+        refuse_vanishing(total, X, X.dtype)
         return CentredRows(X, mean, weights), total, mean, float(w.sum())
 
-    def _check_moments(self, rows: Rows, moments: Any) -> None:
-        """Look for NaN and inf only when the sums show that there are some."""
-        if np.isfinite(moments.scatter.diagonal().sum()):
-            return
-        for block in rows.blocks():
-            names = getattr(self, "feature_names_in_", rows.feature_names)
-            refuse_nonfinite(block.X, names)
-        raise InputError(
-            "the values are so large that their squares overflow "
-            f"{'float32' if rows.dtype == np.float32 else 'float64'}: divide the columns by a "
-            "constant first."
-        )
+    def _check_moments(self, rows: Rows, moments: Moments) -> None:
+        """Look for NaN, inf and values out of range only when the sums show that there are some."""
+        total = moments.scatter.diagonal().sum()
+        if not np.isfinite(total):
+            refuse_bad_blocks(rows, getattr(self, "feature_names_in_", None))
+        if total <= 1e10 * np.finfo(rows.dtype).tiny:
+            for block in rows.blocks():
+                refuse_vanishing(total, block.X, rows.dtype)
 
     def _count(self, found: Principal, shape: tuple[int, int], dtype: Any) -> int:
         """d', never more than the rank: the axes after it would be arbitrary."""

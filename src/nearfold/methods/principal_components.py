@@ -15,9 +15,9 @@ from scipy.special import gammaln
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import Rows, as_rows, is_streamed
+from nearfold.blocks import as_rows, is_streamed
 from nearfold.errors import InputError
-from nearfold.inputs import check_table, refuse_nonfinite
+from nearfold.inputs import check_table, match_names, refuse_nonfinite
 from nearfold.linalg import Principal, fix_signs
 from nearfold.notation import Array, Floats
 
@@ -86,7 +86,7 @@ def numerical_rank(found: Principal, shape: tuple[int, int], dtype: Any) -> int:
     if found.route in ("factor", "svd", "scatter in float64"):  # as accurate as singular values
         tolerance = (float(np.finfo(dtype).eps) * np.sqrt(max(shape))) ** 2
     else:
-        tolerance = float(np.finfo(np.float64).eps) * min(shape)
+        tolerance = 10 * float(np.finfo(dtype).eps)
     return int(np.sum(found.lam > tolerance * found.lam[0]))
 
 
@@ -106,11 +106,19 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _keep(self, found: Principal, k: int, shape: tuple[int, int], dtype: Any) -> None:
         """Store the first k axes and what scikit-learn derives from them."""
+        if found.count <= 1.0 < found.n_rows:
+            raise InputError(
+                f"the sample weights sum to {found.count:g}: they say how often each row counts, "
+                "so together they must exceed 1. Multiply them by a constant."
+            )
         degrees = max(found.count - 1.0, np.finfo(np.float64).tiny)
         kept = found.head(k)
         total = found.total if found.total > 0 else 1.0
         left = min(shape) - k
-        noise = max(found.total - kept.lam.sum(), 0.0) / left / degrees if left > 0 else 0.0
+        # Where all eigenvalues are known their sum is more accurate than a difference.
+        known = len(found.lam) == min(shape)
+        rest = found.lam[k:].sum() if known else max(found.total - kept.lam.sum(), 0.0)
+        noise = rest / left / degrees if left > 0 else 0.0
         self.components_ = fix_signs(kept.axes).astype(dtype)
         self.explained_variance_ = (kept.lam / degrees).astype(dtype)
         self.explained_variance_ratio_ = (kept.lam / total).astype(dtype)
@@ -132,18 +140,15 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Project rows onto the axes. A file or other `Rows` is read in blocks."""
         check_is_fitted(self)
         if is_streamed(X):
-            rows = as_rows(X)
-            if rows.n_features != self.n_features_in_:
-                raise InputError(
-                    f"{rows.describe()} has {rows.n_features} columns, and the model was fitted "
-                    f"on {self.n_features_in_}."
-                )
-            return np.vstack([self._project(block.X, rows) for block in rows.blocks()])
+            rows = match_names(self, as_rows(X))
+            parts = []
+            for block in rows.blocks():
+                refuse_nonfinite(block.X, rows.feature_names, block.start)
+                parts.append(self._project(block.X))
+            return np.vstack(parts)
         return self._project(check_table(self, X, reset=False, accept_sparse=True))
 
-    def _project(self, X: Any, rows: Rows | None = None) -> Array:
-        if rows is not None:
-            refuse_nonfinite(X, rows.feature_names)
+    def _project(self, X: Any) -> Array:
         Z = center_and_project(X, self.mean_, np.ascontiguousarray(self.components_.T))
         if self.whiten:
             Z /= self._scales()

@@ -16,6 +16,8 @@ from scipy.spatial import KDTree
 from sklearn.neighbors import NearestNeighbors
 
 from nearfold.blocks import get_memory
+from nearfold.errors import InputError
+from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.pairs import PAIR_BYTES, require_pairs
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import thread_count
@@ -72,8 +74,9 @@ class TreeIndex:
 class SklearnIndex:
     """Any metric scikit-learn knows, sparse rows, precomputed distances."""
 
-    def __init__(self, X: Any, n_jobs: int | None, **options: Any) -> None:
+    def __init__(self, X: Any, n_jobs: int | None, names: Any = None, **options: Any) -> None:
         self.X = X
+        self.names = names
         self.n_rows = X.shape[0]
         self.search = NearestNeighbors(n_jobs=thread_count(n_jobs), **options).fit(X)
 
@@ -95,13 +98,29 @@ class SklearnIndex:
         keep = distance <= radius[query]
         return query[keep], row[keep], distance[keep]
 
+    def _check(self, Q: Any) -> Any:
+        if Q is None:
+            return self.X
+        if self.search.metric != "nan_euclidean":
+            refuse_nonfinite(Q, self.names)
+        return Q
+
     def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
-        return nearest_by_rule(self, self.X if Q is None else Q, k, exclude_self=Q is None)
+        queries = self._check(Q)
+        distance, row = nearest_by_rule(self, queries, k, exclude_self=Q is None)
+        found = np.isfinite(distance).sum(axis=1)
+        if self.most_neighbors(queries) < self.n_rows and found.min(initial=k) < k:
+            short = int(found.argmin())
+            raise InputError(
+                f"{k} neighbors are required, and row {short} of the precomputed graph has only "
+                f"{found[short]}."
+            )
+        return distance, row
 
     def within(self, Q: Any, radius: float) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
-        return within_by_rule(self, self.X if Q is None else Q, radius, exclude_self=Q is None)
+        return within_by_rule(self, self._check(Q), radius, exclude_self=Q is None)
 
 
 def nearest_by_rule(lender: _Lender, Q: Any, k: int, *, exclude_self: bool) -> tuple[Floats, Ints]:

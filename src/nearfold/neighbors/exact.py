@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.blocks import get_memory
+from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
 from nearfold.neighbors.plain import PlainIndex
@@ -47,11 +48,10 @@ class EuclideanIndex:
 
     def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
-        scale = self._safe_scale(Q)
-        if scale != 1.0:
-            scaled = PlainIndex(self.X * scale)
-            distance, row = scaled.nearest(None if Q is None else Q * scale, k)
-            return distance / scale, row
+        if self._is_extreme(Q):
+            index, queries, (down, up) = self._rescaled(Q)
+            distance, row = index.nearest(queries, k)
+            return distance / up / down, row
         try:
             return self._route(Q).nearest(Q, k)
         except OutOfRange:
@@ -59,11 +59,10 @@ class EuclideanIndex:
 
     def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
-        scale = self._safe_scale(Q)
-        if scale != 1.0:
-            scaled = PlainIndex(self.X * scale)
-            query, row, distance = scaled.within(None if Q is None else Q * scale, radius * scale)
-            return query, row, distance / scale
+        if self._is_extreme(Q):
+            index, queries, (down, up) = self._rescaled(Q)
+            query, row, distance = index.within(queries, radius * down * up)
+            return query, row, distance / up / down
         try:
             return self._route(Q).within(Q, radius)
         except OutOfRange:
@@ -95,12 +94,39 @@ class EuclideanIndex:
             self._plain = PlainIndex(self.X)
         return self._plain
 
-    def _safe_scale(self, Q: Array | None) -> float:
-        """A power of two by which all must be multiplied before squaring; almost always 1."""
+    def _is_extreme(self, Q: Array | None) -> bool:
+        """Whether squares of the values might overflow or vanish."""
         size = max(self._size, 0.0 if Q is None else _largest(Q, self.names))
-        if size == 0.0 or _SMALL < size < _LARGE:
-            return 1.0
-        return float(2.0 ** -np.frexp(size)[1])
+        return size != 0.0 and not _SMALL < size < _LARGE
+
+    def _rescaled(self, Q: Array | None) -> tuple[PlainIndex, Array | None, tuple[float, float]]:
+        """Rows and queries about the first row and times powers of two, so that squares are safe.
+
+        Returns an index of the rows so changed, the queries, and the two powers (together they
+        might overflow).
+        """
+        arrays = [self.X] if Q is None else [self.X, Q]
+        down = _power_to_one(max(_largest(A, self.names) for A in arrays))
+        centre = self.X[0] * down
+        arrays = [A * down - centre for A in arrays]
+        up = _power_to_one(max(float(np.abs(A).max()) for A in arrays))
+        arrays = [A * up for A in arrays]
+        for A in arrays:
+            small = np.abs(A[A != 0.0])
+            if small.min(initial=1.0) < _SMALL:
+                wild = int(np.abs(A).max(axis=1).argmax())
+                raise InputError(
+                    "the values span more than 140 orders of magnitude (largest in row "
+                    f"{wild}), so that distances between the small ones vanish: scale or leave "
+                    "out the rows or columns that are out of range."
+                )
+        return PlainIndex(arrays[0]), None if Q is None else arrays[1], (down, up)
+
+
+def _power_to_one(size: float) -> float:
+    """The power of two that brings a size to between a half and one; 1 for zero."""
+    exponent = int(np.frexp(size)[1]) if size else 0
+    return float(np.ldexp(1.0, max(-1022, min(1022, -exponent))))
 
 
 def _largest(X: Array, names: Any) -> float:
@@ -129,6 +155,7 @@ def build_index(
     return SklearnIndex(
         X,
         n_jobs,
+        names,
         metric=metric,
         p=p,
         metric_params=metric_params,

@@ -36,7 +36,7 @@ class PlainIndex:
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
                 bound = best[:, -1:]
                 if rough.shape[1] >= k:
-                    bound = np.minimum(bound, np.partition(rough, k - 1, axis=1)[:, k - 1 : k])
+                    bound = np.fmin(bound, np.partition(rough, k - 1, axis=1)[:, k - 1 : k])
                 q, x = np.nonzero(rough <= bound + margin)
                 x += first
                 square = self._true_squares(queries[span], q, x)
@@ -48,12 +48,13 @@ class PlainIndex:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         queries = self.X if Q is None else Q
         pairs = Pairs()
+        limit = min(float(radius), 1e154) ** 2 * (1 + 1e-15)
         for span in self._query_spans(len(queries)):
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
-                q, x = np.nonzero(rough <= radius**2 + margin)
+                q, x = np.nonzero(rough <= limit + margin)
                 x += first
                 square = self._true_squares(queries[span], q, x)
-                keep = square <= radius**2
+                keep = np.sqrt(square) <= radius  # a radius equal to a distance includes it
                 pairs.add(q[keep] + span.start, x[keep], square[keep])
         return pairs.sorted()
 
@@ -83,7 +84,7 @@ class PlainIndex:
             if exclude_self:
                 own = np.arange(span.start, span.stop) - first
                 here = np.flatnonzero((own >= 0) & (own < len(rows)))
-                rough[here, own[here]] = np.inf
+                rough[here, own[here]] = np.nan  # never at most anything, and sorted last
             reach = np.sqrt(size) + np.sqrt(square.max(initial=0.0))
             margin = 4 * _EPS * ((d + 4) * reach**2 + offset * reach)
             yield first, rough, margin[:, None]

@@ -41,7 +41,7 @@ import numpy as np
 from nearfold.neighbors.pairs import Pairs
 from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes, square_norms
 from nearfold.notation import Array, Floats, Ints
-from nearfold.run import PerThread, blas_threads, map_in_order
+from nearfold.run import PerThread, map_in_order, one_blas_thread
 
 _ROW_TILE = 512  # with it a tile of scores is 1 MB: it stays in a core's cache
 _QUERY_TILE = 512
@@ -94,7 +94,7 @@ class PrunedIndex:
         self.scale = float(2.0 ** -np.frexp(np.abs(sample).max(initial=0.0) or 1.0)[1])
         guide = (sample * self.scale).astype(np.float32)  # it guides the work, float32 will do
         # One thread: waking BLAS's own for so little leaves them spinning into the search.
-        with blas_threads(1):
+        with one_blas_thread():
             axes = principal_axes(guide, max(1, min(d // 2, AXES[-1])))
             self.plan = plan or choose_plan(guide, axes, n, k_hint)
         self.whole = self.plan.short >= d
@@ -139,6 +139,7 @@ class PrunedIndex:
         long = np.empty((m, 0 if self.whole else self.plan.long + 1), dtype=np.float32)
         square = np.empty(m)
 
+        @np.errstate(over="ignore", invalid="ignore")  # looked for below, in `square`
         def project(span: slice) -> None:
             block = Q[span] - self.centre
             if self.whole:
@@ -163,11 +164,14 @@ class PrunedIndex:
     def _eta(self, norm: Any) -> Any:
         """How far, in norm, a stored sketch of a row of this norm may be from the true one.
 
-        Rounding to float32, once when centred and once when stored; and the tail's norm, a
-        square root of a difference of squares.
+        Rounding to float32, once when centred and once when stored; and the tail's norm, the
+        square root of a difference |x|^2 - |W^T x|^2 in float64, whose terms are off by at most
+        (d + 2) u |x|^2 and 2 sqrt(h) d u |x|^2.
         """
-        cancelled = 0.0 if self.whole else np.sqrt(4 * self.X.shape[1] * _U64)
-        return (3 * _U32 + cancelled) * norm
+        if self.whole:
+            return 3 * _U32 * norm
+        d, h = self.basis.shape
+        return (3 * _U32 + np.sqrt(4 * d * (np.sqrt(h) + 2) * _U64)) * norm
 
     def _query_tiles(self, Q: Array | None) -> Iterator[_QueryTile]:
         """Queries in coherent tiles; the index's own rows if Q is None."""
@@ -209,7 +213,8 @@ class PrunedIndex:
 
     def _errors(self, t: int) -> tuple[float, ...]:
         """The constants of `limits_of`: what a pair of tile t may be off by."""
-        growth = self.scale * (1 + (self.X.shape[1] + 4) * _U64)  # decided distances round too
+        # Decided distances are rounded too, and the axes are orthonormal up to rounding.
+        growth = self.scale * (1 + 16 * (self.X.shape[1] + 4) * _U64)
         product_error = (self.tile_rows[t].shape[0] + 1) * _U32
         long_error = (self.long.shape[1] + 4) * _U32
         return float(self.tile_norm[t]), growth, product_error, long_error
@@ -285,6 +290,8 @@ class PrunedIndex:
             )
         )
 
+        limit = min(float(radius), 1e154)  # its square must not overflow
+
         def search(task: _QueryTile) -> list[tuple[Ints, Ints, Floats]]:
             buffer, *found = buffers.get()
             eta = self._eta(np.sqrt(task.sketch.square))
@@ -292,13 +299,13 @@ class PrunedIndex:
             pieces = []
             for t, tile in enumerate(self.tiles):
                 slack, errors = eta + self._eta(self.tile_norm[t]), self._errors(t)
-                if not (gap[:, t] <= radius * errors[1] + slack).any():
+                if not (gap[:, t] <= limit * errors[1] + slack).any():
                     continue
                 S = self._score(task, t, buffer)
                 count = sift_within(
                     S, task.sketch.square, slack, errors, task.query_of, task.own_row,
                     self.row_of, tile.start, task.Q, self.X, task.sketch.long, self.long,
-                    float(radius) ** 2, *found,
+                    limit, float(radius), *found,
                 )  # fmt: skip
                 pieces.append(tuple(part[:count].copy() for part in found))
             return pieces
