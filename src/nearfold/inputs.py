@@ -48,19 +48,32 @@ def check_table(
     return checked
 
 
-def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> tuple[float, float]:
-    """Raise NonFiniteError if X holds NaN or inf; return its least and its largest value."""
+def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
+    """Raise NonFiniteError if X holds NaN or inf; return a size that no value exceeds.
+
+    One pass: a sum of squares is finite only if all values are, and its root bounds them. Where
+    squares overflow or vanish the values themselves are looked at.
+    """
     values = X.data if sparse.issparse(X) else X
     if values.size == 0:
-        return 0.0, 0.0
+        return 0.0
     step = max(1, _CELLS // max(1, values[:1].size))
     spans = [slice(a, a + step) for a in range(0, len(values), step)]
     look = map_in_order if len(spans) > 1 else map  # a small table is not worth a pool
-    ends = np.array(list(look(lambda span: (values[span].min(), values[span].max()), spans)))
-    if not np.isfinite(ends).all():
+    total = sum(look(lambda span: _sum_of_squares(values[span]), spans))
+    if 1e-30 < total < np.inf:
+        return float(np.sqrt(total))
+    low, high = float(values.min()), float(values.max())
+    if not np.isfinite([low, high]).all():
         where, column, value = _nonfinite_cells(X, first_row)
         raise NonFiniteError(_describe_cells(where, column, value, names))
-    return float(ends[:, 0].min()), float(ends[:, 1].max())
+    return max(-low, high)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _sum_of_squares(values: Array) -> float:
+    flat = values.ravel(order="K")
+    return float(flat @ flat)
 
 
 def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:

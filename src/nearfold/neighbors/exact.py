@@ -42,7 +42,7 @@ class EuclideanIndex:
         self.n_jobs = n_jobs
         self.k_hint = k_hint
         self.names = names
-        self._size = _largest(X, names)
+        self._size = refuse_nonfinite(X, names)
         self._plain: PlainIndex | None = None
         self._heavy: TreeIndex | PrunedIndex | None = None
 
@@ -96,7 +96,7 @@ class EuclideanIndex:
 
     def _is_extreme(self, Q: Array | None) -> bool:
         """Whether squares of the values might overflow or vanish."""
-        size = max(self._size, 0.0 if Q is None else _largest(Q, self.names))
+        size = max(self._size, 0.0 if Q is None else refuse_nonfinite(Q, self.names))
         return size != 0.0 and not _SMALL < size < _LARGE
 
     def _rescaled(self, Q: Array | None) -> tuple[PlainIndex, Array | None, tuple[float, float]]:
@@ -106,7 +106,7 @@ class EuclideanIndex:
         might overflow).
         """
         arrays = [self.X] if Q is None else [self.X, Q]
-        down = _power_to_one(max(_largest(A, self.names) for A in arrays))
+        down = _power_to_one(max(float(np.abs(A).max()) for A in arrays))
         centre = self.X[0] * down
         arrays = [A * down - centre for A in arrays]
         up = _power_to_one(max(float(np.abs(A).max()) for A in arrays))
@@ -127,12 +127,6 @@ def _power_to_one(size: float) -> float:
     """The power of two that brings a size to between a half and one; 1 for zero."""
     exponent = int(np.frexp(size)[1]) if size else 0
     return float(np.ldexp(1.0, max(-1022, min(1022, -exponent))))
-
-
-def _largest(X: Array, names: Any) -> float:
-    """The largest magnitude in X, which must be finite."""
-    low, high = refuse_nonfinite(X, names)
-    return max(-low, high)
 
 
 def build_index(
