@@ -19,8 +19,8 @@ _HOME = {
     "RadiusNeighborsTransformer": "nearfold.methods.neighbor_search",
     "KNeighborsClassifier": "nearfold.methods.knn",
     "KNeighborsRegressor": "nearfold.methods.knn",
-    "RadiusNeighborsClassifier": "nearfold.methods.knn",
-    "RadiusNeighborsRegressor": "nearfold.methods.knn",
+    "RadiusNeighborsClassifier": "nearfold.methods.radius_knn",
+    "RadiusNeighborsRegressor": "nearfold.methods.radius_knn",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
     "get_memory": "nearfold.blocks",
@@ -47,12 +47,7 @@ __all__ = [
 if TYPE_CHECKING:
     from nearfold.blocks import get_memory, scan, set_memory
     from nearfold.methods.incremental_pca import IncrementalPCA
-    from nearfold.methods.knn import (
-        KNeighborsClassifier,
-        KNeighborsRegressor,
-        RadiusNeighborsClassifier,
-        RadiusNeighborsRegressor,
-    )
+    from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
     from nearfold.methods.lda import LinearDiscriminantAnalysis
     from nearfold.methods.neighbor_search import (
         KNeighborsTransformer,
@@ -60,6 +55,7 @@ if TYPE_CHECKING:
         RadiusNeighborsTransformer,
     )
     from nearfold.methods.pca import PCA
+    from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
     from nearfold.run import progress
 
 

@@ -27,7 +27,7 @@ class Method:
         return cls
 
 
-_SEARCH, _KNN = "neighbor_search", "knn"
+_SEARCH, _KNN, _RADIUS = "neighbor_search", "knn", "radius_knn"
 # fmt: off
 METHODS = (
     Method("NearestNeighbors", _SEARCH, "neighbours", "10.1", "exact, by number or radius"),
@@ -35,9 +35,9 @@ METHODS = (
     Method("RadiusNeighborsTransformer", _SEARCH, "neighbours", "10.1", "rows to their graph"),
     Method("KNeighborsClassifier", _KNN, "classifier", "10.1", "vote of the k nearest"),
     Method("KNeighborsRegressor", _KNN, "regressor", "10.1", "mean of the k nearest"),
-    Method("RadiusNeighborsClassifier", _KNN, "classifier", "10.1", "vote of all within a radius",
+    Method("RadiusNeighborsClassifier", _RADIUS, "classifier", "10.1", "vote of all in a radius",
            {"outlier_label": "most_frequent"}),
-    Method("RadiusNeighborsRegressor", _KNN, "regressor", "10.1", "mean of all within a radius"),
+    Method("RadiusNeighborsRegressor", _RADIUS, "regressor", "10.1", "mean of all in a radius"),
     Method("PCA", "pca", "reduction", "10.3", "axes of largest variance"),
     Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),

@@ -88,6 +88,15 @@ class ProgressBar:
         self._stream.flush()
 
 
+def random_state(seed: Any) -> Any:
+    """The source of randomness for a seed, a generator or None; never NumPy's global one unless
+    None asks for it, as everywhere in scikit-learn.
+    """
+    from sklearn.utils import check_random_state
+
+    return check_random_state(seed)
+
+
 def thread_count(n_jobs: int | None) -> int:
     """Threads for `n_jobs`: None and -1 mean every core this process may use, -2 all but one."""
     if n_jobs == 0:

@@ -35,15 +35,11 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_weights
-from nearfold.methods.neighbor_search import (
-    KNeighborsMixin,
-    NeighborSearch,
-    RadiusNeighborsMixin,
-)
+from nearfold.methods.neighbor_search import KNeighborsMixin, NeighborSearch
 from nearfold.notation import Array, Floats, Ints
 
 _CELLS = 4_000_000  # votes counted at a time
-_HUGE = float(np.finfo(np.float64).max)
+HUGE = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ def weigh(weights: str | Callable[[Any], Any] | None, distance: Floats, counted:
     if weights == "distance":
         exact = ((distance == 0) & (counted > 0)).any(axis=1, keepdims=True)
         nearest = np.min(distance, axis=1, where=distance > 0, initial=np.inf, keepdims=True)
-        return counted * inverse_distances(distance, np.minimum(nearest, _HUGE), exact)
+        return counted * inverse_distances(distance, np.minimum(nearest, HUGE), exact)
     if callable(weights):
         return counted * np.asarray(weights(distance), dtype=np.float64)
     raise InputError(f"weights={weights!r}: use 'uniform', 'distance' or a callable.")
@@ -164,50 +160,7 @@ class _ByNumber(KNeighborsMixin, NeighborSearch):
         return distance, row, count_until(self._row_weight[row], k)
 
 
-class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
-    """Neighbourhoods of all within a radius."""
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "auto",
-        leaf_size: int = 30,
-        p: float = 2,
-        metric: Any = "minkowski",
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _neighborhoods(self, X: Any) -> Neighborhoods:
-        query, row, distance, m = self._within(X, None)
-        counted = np.ones(len(row)) if self._row_weight is None else self._row_weight[row]
-        if self.weights == "distance":
-            exact = np.bincount(query[(distance == 0) & (counted > 0)], minlength=m) > 0
-            nearest = np.full(m, _HUGE)
-            np.minimum.at(nearest, query[distance > 0], distance[distance > 0])
-            weight = counted * inverse_distances(distance, nearest[query], exact[query])
-        elif callable(self.weights):
-            ends = np.searchsorted(query, np.arange(1, m))
-            parts = [self.weights(part) for part in np.split(distance, ends)]
-            weight = counted * np.concatenate([np.asarray(p, dtype=np.float64) for p in parts])
-        else:
-            weight = weigh(self.weights, distance, counted)
-        return Neighborhoods(query, row, weight, m)
-
-
-class _Classifier(ClassifierMixin, NeighborSearch):
+class NeighborClassifier(ClassifierMixin, NeighborSearch):
     """Stores classes at fit; predicts the class with the most weight among the neighbours."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -278,7 +231,7 @@ class _Classifier(ClassifierMixin, NeighborSearch):
         return tags
 
 
-class _Regressor(RegressorMixin, NeighborSearch):
+class NeighborRegressor(RegressorMixin, NeighborSearch):
     """Stores targets at fit; predicts the weighted mean of the neighbours' targets."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -332,7 +285,7 @@ def _check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
     return np.asarray(y)
 
 
-class KNeighborsClassifier(_ByNumber, _Classifier):
+class KNeighborsClassifier(_ByNumber, NeighborClassifier):
     """Classify by the vote of the k nearest fitted rows.
 
     Parameters are scikit-learn's; `fit` also takes `sample_weight`. `algorithm` and
@@ -347,7 +300,7 @@ class KNeighborsClassifier(_ByNumber, _Classifier):
     """
 
 
-class KNeighborsRegressor(_ByNumber, _Regressor):
+class KNeighborsRegressor(_ByNumber, NeighborRegressor):
     """Predict the mean target of the k nearest fitted rows.
 
     Parameters are scikit-learn's; `fit` also takes `sample_weight`.
@@ -358,108 +311,3 @@ class KNeighborsRegressor(_ByNumber, _Regressor):
     >>> KNeighborsRegressor(n_neighbors=2).fit([[0], [1], [2]], [0, 1, 2]).predict([[1.6]])
     array([1.5])
     """
-
-
-class RadiusNeighborsRegressor(_ByRadius, _Regressor):
-    """Predict the mean target of all fitted rows within a radius; NaN where there is none.
-
-    Parameters are scikit-learn's; `fit` also takes `sample_weight`.
-    """
-
-
-class RadiusNeighborsClassifier(_ByRadius, _Classifier):
-    """Classify by the vote of all fitted rows within a radius.
-
-    Parameters are scikit-learn's; `fit` also takes `sample_weight`. A query with no row in
-    reach is an error, unless `outlier_label` gives it a label (or "most_frequent").
-    """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "auto",
-        leaf_size: int = 30,
-        p: float = 2,
-        metric: Any = "minkowski",
-        outlier_label: Any = None,
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.outlier_label = outlier_label
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _after_fit(self, y: Array) -> None:
-        """Fix the label of outliers, one per output."""
-        lists = self._class_lists()
-        self.outlier_label_: Any = None
-        if self.outlier_label is None:
-            return
-        if isinstance(self.outlier_label, str) and self.outlier_label == "most_frequent":
-            labels = [
-                classes[np.bincount(self._label[:, output], self._row_weight).argmax()]
-                for output, classes in enumerate(lists)
-            ]
-        elif isinstance(self.outlier_label, list | tuple | np.ndarray):
-            labels = list(self.outlier_label)
-            if len(labels) != len(lists):
-                raise InputError(
-                    f"outlier_label has {len(labels)} labels, and there are {len(lists)} outputs."
-                )
-        else:
-            labels = [self.outlier_label] * len(lists)
-        for classes, label in zip(lists, labels, strict=True):
-            if np.ndim(label) > 0 or not np.can_cast(
-                np.asarray(label).dtype, classes.dtype, "same_kind"
-            ):
-                raise TypeError(
-                    f"The outlier_label of classes {classes} is supposed to be a scalar of the "
-                    f"same dtype as y, but is {label!r}."
-                )
-        self.outlier_label_ = labels
-
-    def _outliers(self, votes: Floats) -> Array:
-        """Rows that nobody votes for; an error if there is no label for them."""
-        alone = votes.sum(axis=1) == 0
-        if alone.any() and self.outlier_label_ is None:
-            raise InputError(
-                f"No neighbors found for {int(alone.sum())} rows (first: "
-                f"{np.flatnonzero(alone)[:5].tolist()}): use a larger radius, give them an "
-                "outlier_label, or leave them out."
-            )
-        return alone
-
-    def _winners(self, votes: Floats, classes: Array, output: int) -> Array:
-        alone = self._outliers(votes)
-        winners = super()._winners(votes, classes, output)
-        if alone.any():
-            label = np.asarray(self.outlier_label_[output])
-            winners = winners.astype(np.result_type(winners, label))
-            winners[alone] = label
-        return winners
-
-    def _complete(self, votes: Floats, output: int) -> Floats:
-        """An outlier has all its weight on its label, if that is a class, and else none."""
-        alone = self._outliers(votes)
-        if alone.any():
-            label = self.outlier_label_[output]
-            place = np.flatnonzero(self._class_lists()[output] == label)
-            if len(place):
-                votes[alone, place[0]] = 1.0
-            else:
-                warnings.warn(
-                    f"Outlier label {label} is not in training classes. All class probabilities "
-                    "of outliers will be assigned with 0.",
-                    stacklevel=3,
-                )
-        return votes

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
 from nearfold.blocks import ArrayRows, Rows, as_rows, get_memory, is_streamed, require_memory
 from nearfold.errors import InputError, NearfoldWarning
@@ -64,7 +63,7 @@ from nearfold.methods.principal_components import (
     numerical_rank,
 )
 from nearfold.notation import Array, Floats
-from nearfold.run import reporting
+from nearfold.run import random_state, reporting
 
 _SOLVERS = ("auto", "full", "covariance_eigh", "arpack", "randomized")
 
@@ -268,7 +267,7 @@ class PCA(PrincipalComponents):
             k,
             oversamples=self.n_oversamples,
             iterations=int(power),
-            rng=check_random_state(self.random_state),
+            rng=random_state(self.random_state),
         )
         note = f"randomized: {self.n_oversamples} extra axes, {power} power iterations"
         return Principal(lam, axes, total, mean, count, table.shape[0], "randomized", note)
