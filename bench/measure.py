@@ -7,6 +7,7 @@ mark over the call, above what was resident before it, from a process that runs 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import statistics
@@ -104,6 +105,7 @@ def peak_megabytes(call: Callable[[], Any]) -> float:
 
 
 def _watch(call: Callable[[], Any], send: Any) -> None:
+    ctypes.CDLL(None).malloc_trim(0)  # what the parent freed would be reused unseen
     before = resident_bytes()
     highest = before
     done = threading.Event()

@@ -8,6 +8,7 @@ Values come in descending order for `top`, ascending for `bottom`; vectors are c
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nearfold.errors import SolverError
 from nearfold.notation import Array
+from nearfold.run import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,10 @@ def _dense_pairs(A: Any, k: int, end: str, name: str) -> tuple[Array, Array]:
         if k > d // 4:
             # Most are wanted: all of them, by divide and conquer. NumPy's, because its BLAS has
             # just made the matrix: SciPy brings another, and the first one's idle threads still
-            # spin (measured: 45 ms against 85 ms at d = 717).
-            values, vectors = np.linalg.eigh(A)
+            # spin. A small matrix on one thread, for the same reason (measured right after the
+            # product at d = 784: 65 ms every time, against 45 to 150 ms on two).
+            with one_blas_thread() if d < 1024 else nullcontext():
+                values, vectors = np.linalg.eigh(A)
             values = values[subset[0] : subset[1] + 1]
             vectors = vectors[:, subset[0] : subset[1] + 1]
         else:
