@@ -73,7 +73,7 @@ def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
 @np.errstate(over="ignore", invalid="ignore")
 def _sum_of_squares(values: Array) -> float:
     flat = values.ravel(order="K")
-    return float(flat @ flat)
+    return float(np.einsum("i,i->", flat, flat))  # not BLAS, whose threads would be woken for it
 
 
 def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from nearfold.errors import InputError
-from nearfold.run import map_in_order
+from nearfold.run import map_in_order, one_blas_thread
 
 Item = TypeVar("Item")
 Statistic = TypeVar("Statistic")
@@ -33,7 +33,10 @@ def combine_blocks(
 ) -> Statistic:
     """The combined statistic of all blocks. `combine` may overwrite its first argument."""
     statistics = map_in_order(block_function, blocks, n_jobs=n_jobs, label=label, total=total)
-    return combine_pairwise(statistics, combine)
+    # The last joins come after the last block: they too must not wake BLAS's threads, which would
+    # then spin beside whatever is next.
+    with one_blas_thread():
+        return combine_pairwise(statistics, combine)
 
 
 def combine_pairwise(

@@ -16,7 +16,6 @@ depends on the batches; `batch_size` here only sets how much is read at a time.
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from nearfold.inputs import (
 from nearfold.linalg import (
     Moments,
     Principal,
-    Workspaces,
     block_moments,
     combine_moments,
     from_scatter,
@@ -47,10 +45,10 @@ from nearfold.methods.principal_components import (
     numerical_rank,
 )
 from nearfold.notation import Array, Floats
-from nearfold.run import reporting
+from nearfold.run import one_blas_thread, reporting
 
 # Batches wait until there are enough for all threads to run products at full speed on.
-_WAIT_BYTES = 32 * 1024**2
+_WAIT_BYTES = 64 * 1024**2
 _TOGETHER = 4  # blocks that the waiting batches are absorbed in
 _RESULTS = (
     "components_",
@@ -166,9 +164,7 @@ class IncrementalPCA(PrincipalComponents):
         if self._too_wide(X.shape[1]):
             self._merge(X, weights)
         else:
-            self._waiting.append((X.copy(), weights))  # the caller may reuse its buffer
-            if sum(batch.nbytes for batch, _ in self._waiting) >= _WAIT_BYTES:
-                self._absorb()
+            self._take(X, weights)
         self.n_samples_seen_ = (0 if first else self.n_samples_seen_) + X.shape[0]
         for name in _RESULTS:
             self.__dict__.pop(name, None)
@@ -182,7 +178,7 @@ class IncrementalPCA(PrincipalComponents):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _forget(self) -> None:
-        self._waiting: list[tuple[Array, Floats | None]] = []
+        self._room: _WaitingRoom | None = None
         self._moments = None
         self._merged: Principal | None = None
         self._wide: bool | None = None
@@ -190,26 +186,43 @@ class IncrementalPCA(PrincipalComponents):
         for name in ("n_samples_seen_", *_RESULTS):
             self.__dict__.pop(name, None)
 
+    def _take(self, X: Array, weights: Floats | None) -> None:
+        """A batch into the waiting room, and from there into the moments when it is full."""
+        if self._room is None or self._room.X.dtype != X.dtype:
+            self._absorb()
+            self._room = _WaitingRoom(X.shape[1], X.dtype)
+        for start in range(0, len(X), len(self._room.X)):
+            part = slice(start, start + len(self._room.X))
+            if not self._room.fits(len(X[part])):
+                self._absorb()
+            self._room.add(X[part], None if weights is None else weights[part])
+
     def _absorb(self) -> None:
-        """Waiting batches into the moments, in a few blocks of about equal size."""
-        rows = np.cumsum([len(batch) for batch, _ in self._waiting])
-        if not len(rows):
+        """The waiting rows into the moments, in a few blocks."""
+        if self._room is None or self._room.count == 0:
             return
-        cuts = np.searchsorted(rows, rows[-1] * np.arange(1, _TOGETHER) / _TOGETHER)
-        parts = [self._waiting[a:b] for a, b in pairwise([0, *cuts.tolist(), len(rows)])]
-        spaces = Workspaces()
+        step = -(-self._room.count // _TOGETHER)
+        X, weights = self._room.empty()
+        equal = bool((weights == 1.0).all())  # then there is nothing to multiply with
 
-        def of_part(part: list[tuple[Array, Floats | None]]) -> Moments:
-            X = np.vstack([batch for batch, _ in part]) if len(part) > 1 else part[0][0]
-            weights = None
-            if any(w is not None for _, w in part):
-                ones = [np.ones(len(batch)) if w is None else w for batch, w in part]
-                weights = np.concatenate(ones)
-            return block_moments(X, weights, workspace=spaces.like(X))
+        def of_part(part: slice) -> Moments:
+            w = None if equal else weights[part]
+            return block_moments(X[part], w, workspace=X[part])  # ours: centred in place
 
-        fresh = combine_blocks([part for part in parts if part], of_part, combine_moments)
-        self._moments = fresh if self._moments is None else combine_moments(self._moments, fresh)
-        self._waiting = []
+        parts = [slice(a, a + step) for a in range(0, len(X), step)]
+        fresh = combine_blocks(parts, of_part, combine_moments)
+        with one_blas_thread():
+            self._moments = (
+                fresh if self._moments is None else combine_moments(self._moments, fresh)
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A stored model holds moments, not waiting rows."""
+        if "_room" in self.__dict__:
+            self._absorb()
+            self._room = None
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     def _too_wide(self, d: int) -> bool:
         if self._wide is not None:
@@ -274,6 +287,30 @@ class IncrementalPCA(PrincipalComponents):
         if k is None or (isinstance(k, float) and 0 < k < 1):
             return most
         raise InputError(f"n_components={k!r}: give a count, a share between 0 and 1, or None.")
+
+
+class _WaitingRoom:
+    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
+
+    def __init__(self, d: int, dtype: Any) -> None:
+        size = min(_WAIT_BYTES, get_memory() // 8)
+        self.X = np.empty((max(64, size // (d * np.dtype(dtype).itemsize)), d), dtype)
+        self.weights = np.ones(len(self.X))
+        self.count = 0
+
+    def fits(self, m: int) -> bool:
+        return self.count + m <= len(self.X)
+
+    def add(self, X: Array, weights: Floats | None) -> None:
+        here = slice(self.count, self.count + len(X))
+        self.X[here] = X
+        self.weights[here] = 1.0 if weights is None else weights
+        self.count += len(X)
+
+    def empty(self) -> tuple[Array, Floats]:
+        """All that waits, as views: to be used before the room is filled again."""
+        count, self.count = self.count, 0
+        return self.X[:count], self.weights[:count]
 
 
 def _dense(X: Any) -> Array:
