@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from nearfold import run
+from nearfold import PCA, run, set_memory
 from nearfold.errors import Cancelled, InputError
 from nearfold.run import PerThread, ProgressBar, map_in_order, one_blas_thread, progress, reporting
 
@@ -249,3 +249,17 @@ def test_each_thread_has_its_own_workspace():
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(spaces.get).result() is not spaces.get()
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("n", [100, 1000, 3001])
+def test_the_bar_of_a_fit_ends_at_its_total(n):
+    seen = []
+    set_memory("1MB")
+    try:
+        with progress(lambda label, done, total: seen.append((done, total))):
+            PCA(2).fit(np.random.default_rng(0).normal(size=(n, 40)))
+    finally:
+        set_memory(None)
+    assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+    assert seen
+    assert {total for _, total in seen} == {len(seen)}

@@ -52,7 +52,8 @@ def test_demo_prints_the_table_and_draws_the_picture(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(InputError("no such thing"), 2), (KeyboardInterrupt(), 130)]
+    ("error", "code"),
+    [(InputError("no such thing"), 2), (OSError(28, "no space"), 2), (KeyboardInterrupt(), 130)],
 )
 def test_a_mistake_is_one_line_and_ctrl_c_is_130(monkeypatch, error, code):
     def fail(*_):

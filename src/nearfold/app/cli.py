@@ -17,7 +17,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except NearfoldError as error:
+        except (NearfoldError, OSError) as error:
             click.echo(f"nearfold: {error}", err=True)
             sys.exit(2)
         except KeyboardInterrupt:

@@ -184,7 +184,9 @@ class PCA(PrincipalComponents):
             f"The scatter matrix of {d} features",
             "Use fewer features, or IncrementalPCA with a small n_components.",
         )
-        steps = None if rows.n_rows is None else -(-rows.n_rows // rows.block_rows())
+        # A file's blocks are cut as it is read: their number is not known before.
+        known = isinstance(rows, ArrayRows) and rows.n_rows is not None
+        steps = len(rows.spans(rows.n_rows or 0)) if known else None
         dtype: Any = rows.dtype
         moments = table_moments(rows.blocks(), weights, dtype, steps)
         self._check_moments(rows, moments)
