@@ -772,3 +772,17 @@ def test_randomized_needs_the_table_in_memory(tmp_path):
     np.save(tmp_path / "x.npy", table())
     with pytest.raises(InputError, match="in memory"):
         PCA(2, svd_solver="randomized").fit(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("n_components", [None, 0.999])
+def test_a_wide_sparse_table_never_needs_its_scatter(n_components):
+    X = sparse.random(40, 20_000, density=0.01, random_state=0, format="csr")
+    nearfold.set_memory("500MB")  # the scatter would need 18 GB
+    try:
+        model = PCA(n_components).fit(X)
+    finally:
+        nearfold.set_memory(None)
+    exact = np.linalg.svd(X.toarray() - X.toarray().mean(axis=0), compute_uv=False)
+    assert model.route_ == "implicit"
+    assert model.n_components_ == 39
+    np.testing.assert_allclose(model.singular_values_, exact[:39], rtol=1e-9)

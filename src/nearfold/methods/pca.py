@@ -170,11 +170,18 @@ class PCA(PrincipalComponents):
         if table is not None and self._prefers_implicit(table, k):
             found = self._implicit(table, weights, k)
             kept = count_components(self.n_components, found)
-            if self.svd_solver == "arpack" or reliable(found.lam, kept, table.dtype):
+            # A wide sparse table has no other route: all others would densify it.
+            stays = self.svd_solver == "arpack" or self._has_no_scatter(table)
+            if stays or reliable(found.lam, kept, table.dtype):
                 return found
         if table is not None and table.shape[0] < table.shape[1] and not sparse.issparse(table):
             return self._wide(table, weights, k)
         return self._tall(rows, weights, k)
+
+    def _has_no_scatter(self, X: Any) -> bool:
+        """Whether X is sparse and so wide that its scatter is larger than itself or the budget."""
+        m, d = X.shape
+        return bool(sparse.issparse(X) and (m < d or 8.0 * 6 * d * d > get_memory()))
 
     def _tall(self, rows: Rows, weights: Floats | None, k: int) -> Principal:
         """Scatter and eigenpairs; the factor route where those would not be accurate."""
