@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 _HOME = {
     "PCA": "nearfold.methods.pca",
     "IncrementalPCA": "nearfold.methods.incremental_pca",
+    "ClassicalMDS": "nearfold.methods.classical_mds",
+    "KernelPCA": "nearfold.methods.kernel_pca",
     "LinearDiscriminantAnalysis": "nearfold.methods.lda",
     "NearestNeighbors": "nearfold.methods.neighbor_search",
     "KNeighborsTransformer": "nearfold.methods.neighbor_search",
@@ -29,10 +31,12 @@ _HOME = {
 
 __all__ = [
     "PCA",
+    "ClassicalMDS",
     "IncrementalPCA",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
+    "KernelPCA",
     "LinearDiscriminantAnalysis",
     "NearestNeighbors",
     "RadiusNeighborsClassifier",
@@ -46,7 +50,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from nearfold.blocks import get_memory, scan, set_memory
+    from nearfold.methods.classical_mds import ClassicalMDS
     from nearfold.methods.incremental_pca import IncrementalPCA
+    from nearfold.methods.kernel_pca import KernelPCA
     from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
     from nearfold.methods.lda import LinearDiscriminantAnalysis
     from nearfold.methods.neighbor_search import (

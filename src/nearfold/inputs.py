@@ -21,6 +21,7 @@ from nearfold.run import map_in_order
 
 _FLOATS = (np.float64, np.float32)
 _CELLS = 2**22  # values looked at by one task
+_SIDE = 512  # of a tile of a square matrix
 
 
 def check_table(
@@ -136,6 +137,44 @@ def _describe_cells(rows: Array, columns: Array, values: Array, names: Any) -> s
         f"Input X contains {' and '.join(kinds)} ({shown}{more}; first rows: {first}). "
         "Drop those rows, or fill them in, for example with sklearn.impute.SimpleImputer."
     )
+
+
+def check_distances(D: Array) -> None:
+    """Raise unless D is a square, symmetric, finite matrix of distances with a zero diagonal."""
+    if D.ndim != 2 or D.shape[0] != D.shape[1]:
+        raise InputError(
+            f"Precomputed distances must be a square matrix, one row and one column per sample; "
+            f"this one is {D.shape[0]} x {D.shape[1]}."
+        )
+    refuse_nonfinite(D)
+    pieces = [slice(a, a + _SIDE) for a in range(0, len(D), _SIDE)]
+    pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
+
+    def extremes(pair: tuple[slice, slice]) -> tuple[float, float, float]:
+        upper, lower = D[pair], D[pair[::-1]].T
+        off = float(np.abs(upper - lower).max())
+        return off, min(float(upper.min()), float(lower.min())), float(upper.max())
+
+    found = np.array(list(map_in_order(extremes, pairs)))
+    slack = 1e-6 * max(float(found[:, 2].max()), 0.0)
+    if found[:, 0].max() > slack:
+        rows, columns = pairs[int(found[:, 0].argmax())]
+        off = np.abs(D[rows, columns] - D[columns, rows].T)
+        i, j = (int(v) for v in np.unravel_index(off.argmax(), off.shape))
+        i, j = i + rows.start, j + columns.start
+        raise InputError(
+            f"Array must be symmetric: the distance from row {i} to row {j} is {D[i, j]:g}, back "
+            f"it is {D[j, i]:g}. Use (D + D.T) / 2 if that is what you mean."
+        )
+    if found[:, 1].min() < 0:
+        i, j = (int(v) for v in np.unravel_index(D.argmin(), D.shape))
+        raise InputError(f"distances are not negative: the one from row {i} to {j} is {D[i, j]:g}.")
+    if np.abs(np.diagonal(D)).max() > slack:
+        i = int(np.abs(np.diagonal(D)).argmax())
+        raise InputError(
+            f"the distance of row {i} to itself is {D[i, i]:g}, not 0. A similarity or a kernel "
+            "is not a distance."
+        )
 
 
 def take_names(estimator: Any, rows: Rows) -> None:

@@ -40,6 +40,8 @@ METHODS = (
     Method("RadiusNeighborsRegressor", _RADIUS, "regressor", "10.1", "mean of all in a radius"),
     Method("PCA", "pca", "reduction", "10.3", "axes of largest variance"),
     Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
+    Method("ClassicalMDS", "classical_mds", "reduction", "10.2", "coordinates from distances"),
+    Method("KernelPCA", "kernel_pca", "reduction", "10.4", "PCA after a kernel's map"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
 )
 # fmt: on

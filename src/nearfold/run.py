@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -156,6 +156,21 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _blas_hold.give()
+
+
+def reporter() -> ProgressCallback:
+    """Who listens to progress now, for work that is not a list of steps."""
+    return _listener.get()
+
+
+def steps(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+    """The items, one after the other, each reported as a step of the work called `label`."""
+    report = _listener.get()
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    for done, item in enumerate(items, start=1):
+        yield item
+        report(label, done, total)
 
 
 def map_in_order(

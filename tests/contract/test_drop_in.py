@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sklearn.decomposition
 import sklearn.discriminant_analysis
+import sklearn.manifold
 import sklearn.neighbors
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -17,7 +18,12 @@ from nearfold.registry import METHODS
 
 THEIRS = {
     name: getattr(module, name)
-    for module in (sklearn.neighbors, sklearn.decomposition, sklearn.discriminant_analysis)
+    for module in (
+        sklearn.neighbors,
+        sklearn.decomposition,
+        sklearn.discriminant_analysis,
+        sklearn.manifold,
+    )
     for name in (method.name for method in METHODS)
     if hasattr(module, name)
 }

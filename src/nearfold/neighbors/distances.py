@@ -1,0 +1,91 @@
+"""Distances as matrices, in tiles: all of a table, or from some rows to others.
+
+The Euclidean ones by one product in float64 about the centre of the table; pairs so close that
+the product has lost digits are measured again from their differences. Every other metric is
+scikit-learn's, tile by tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics import pairwise_distances
+
+from nearfold.linalg.centred import spans
+from nearfold.neighbors.exact import is_euclidean
+from nearfold.notation import Array, Floats
+from nearfold.run import map_in_order
+
+_SIDE = 512  # of a tile
+_DOUBT = 1e-7  # a square this small beside those of its rows has lost half its digits
+
+
+class Distances:
+    """Distances to the rows of a table, under any metric."""
+
+    def __init__(
+        self,
+        X: Any,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        p: float = 2,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.X = X
+        self.metric = metric
+        self.params = dict(metric_params or {})
+        if metric == "minkowski":
+            self.params.setdefault("p", p)
+        self.n_jobs = n_jobs
+        self._plain = is_euclidean(metric, p, metric_params) and not sparse.issparse(X)
+        if self._plain:
+            self._centre = X.mean(axis=0, dtype=np.float64)
+
+    def between(self, A: Any, B: Any) -> Floats:
+        """Distances of the rows of A to the rows of B, in float64."""
+        if self._plain:
+            return np.sqrt(_squares(A, B, self._centre))
+        return np.asarray(pairwise_distances(A, B, metric=self.metric, n_jobs=1, **self.params))
+
+    def from_rows(self, Q: Any, dtype: Any = np.float64) -> Floats:
+        """Distances (q, n) of other rows to the table's, block by block."""
+        parts = map_in_order(
+            lambda rows: self.between(Q[rows], self.X).astype(dtype, copy=False),
+            spans(Q.shape[0], max(1, 2**21 // max(1, self.X.shape[0]))),
+            n_jobs=self.n_jobs,
+        )
+        found = list(parts)
+        return np.concatenate(found) if found else np.empty((0, self.X.shape[0]), dtype)
+
+    def all(self, dtype: Any = np.float64) -> Floats:
+        """The symmetric matrix of distances between all rows, its diagonal zero."""
+        n = self.X.shape[0]
+        D = np.empty((n, n), dtype=dtype)
+        pieces = spans(n, _SIDE)
+
+        def fill(pair: tuple[slice, slice]) -> None:
+            rows, columns = pair
+            D[rows, columns] = self.between(self.X[rows], self.X[columns])
+            D[columns, rows] = D[rows, columns].T
+
+        pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
+        for _ in map_in_order(fill, pairs, n_jobs=self.n_jobs, label="distances", total=len(pairs)):
+            pass
+        np.fill_diagonal(D, 0.0)
+        return D
+
+
+def _squares(A: Array, B: Array, centre: Floats) -> Floats:
+    A = np.subtract(A, centre, dtype=np.float64)
+    B = np.subtract(B, centre, dtype=np.float64)
+    sizes = np.add.outer(np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B))
+    squares = A @ B.T
+    squares *= -2.0
+    squares += sizes
+    a, b = np.nonzero(squares <= _DOUBT * sizes)
+    for few in spans(len(a), max(1, 2**20 // max(1, A.shape[1]))):
+        difference = A[a[few]] - B[b[few]]
+        squares[a[few], b[few]] = np.einsum("ij,ij->i", difference, difference)
+    return squares
