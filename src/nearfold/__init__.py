@@ -14,6 +14,7 @@ _HOME = {
     "PCA": "nearfold.methods.pca",
     "IncrementalPCA": "nearfold.methods.incremental_pca",
     "ClassicalMDS": "nearfold.methods.classical_mds",
+    "Isomap": "nearfold.methods.isomap",
     "KernelPCA": "nearfold.methods.kernel_pca",
     "LinearDiscriminantAnalysis": "nearfold.methods.lda",
     "NearestNeighbors": "nearfold.methods.neighbor_search",
@@ -33,6 +34,7 @@ __all__ = [
     "PCA",
     "ClassicalMDS",
     "IncrementalPCA",
+    "Isomap",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from nearfold.blocks import get_memory, scan, set_memory
     from nearfold.methods.classical_mds import ClassicalMDS
     from nearfold.methods.incremental_pca import IncrementalPCA
+    from nearfold.methods.isomap import Isomap
     from nearfold.methods.kernel_pca import KernelPCA
     from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
     from nearfold.methods.lda import LinearDiscriminantAnalysis

@@ -13,6 +13,10 @@
 Every error says what is wrong, where, and what to do about it.
 """
 
+import sys
+import warnings
+from pathlib import Path
+
 
 class NearfoldError(Exception):
     """Base of every error Nearfold raises on purpose."""
@@ -44,3 +48,14 @@ class NearfoldWarning(UserWarning):
 
 class ApproximationWarning(NearfoldWarning):
     """The memory budget forbade the exact way, so a bounded one was taken."""
+
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
+    """Warn the caller of the package, however deep inside it this is called."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, category, stacklevel=depth - 1)

@@ -42,6 +42,7 @@ METHODS = (
     Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
     Method("ClassicalMDS", "classical_mds", "reduction", "10.2", "coordinates from distances"),
     Method("KernelPCA", "kernel_pca", "reduction", "10.4", "PCA after a kernel's map"),
+    Method("Isomap", "isomap", "reduction", "10.5.1", "distances along the manifold, kept"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
 )
 # fmt: on

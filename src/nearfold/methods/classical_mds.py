@@ -30,7 +30,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import as_rows, get_memory, is_streamed, require_memory, show_bytes
-from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning
+from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
 from nearfold.inputs import check_distances, check_table
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import HeldSquares
@@ -182,11 +182,10 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.metric == "precomputed" or needed <= get_memory():
             return None
         count = affordable_landmarks(m, itemsize, self.n_components)
-        warnings.warn(
+        warn(
             f"the distances of {m:,} rows need {show_bytes(needed)}, more than the memory budget: "
             f"landmark MDS with {count} landmarks is used (see approximation_).",
             ApproximationWarning,
-            stacklevel=4,
         )
         return count
 
@@ -211,12 +210,10 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.negative_share_ > 0:
             chosen = int((values <= 0).sum())
             cut = f", and {chosen} of the coordinates asked for are 0" if chosen else ""
-            warnings.warn(
+            warn(
                 "the distances are not Euclidean: negative eigenvalues hold about "
                 f"{self.negative_share_:.1%} of the sum of |eigenvalues|. They are clamped to 0"
                 f"{cut}.",
-                NearfoldWarning,
-                stacklevel=4,
             )
 
     def _pad(self, Z: Floats) -> Floats:

@@ -38,7 +38,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import get_memory, require_memory, show_bytes
-from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning
+from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import axis_signs, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel, spans
@@ -51,7 +51,7 @@ from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, random_state, reporting
 
 _LEFT = 1e-3  # the share of the trace that may be missing when the budget forces a low rank
-_MOST_RANK = 2000
+_MOST_RANK = 3000
 _SOLVERS = ("auto", "dense", "arpack", "randomized")
 
 
@@ -77,12 +77,10 @@ def clamp(lam: Floats, dtype: Any) -> Floats:
     noise = (2e-7 if dtype == np.float32 else 1e-12) * largest
     negative = lam[lam < -1e3 * noise]
     if len(negative):
-        warnings.warn(
+        warn(
             f"the kernel is not positive semi-definite: {len(negative)} of the eigenvalues found "
             f"are negative, down to {negative.min():.3g} (the largest is {largest:.3g}). They are "
             "clamped to 0.",
-            NearfoldWarning,
-            stacklevel=5,
         )
     return np.where(lam > noise, lam, 0.0)
 
@@ -151,6 +149,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.low_rank = low_rank
         self.inverse_gamma = inverse_gamma
         self.verbose = verbose
+
+    @classmethod
+    def from_eigenpairs(
+        cls, lam: Floats, V: Floats, row_means: Floats, dtype: Any = np.float64
+    ) -> KernelPCA:
+        """A fitted model of a precomputed kernel whose eigenpairs and row means are known."""
+        model = cls(n_components=len(lam), kernel="precomputed")
+        model.eigenvalues_, model.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
+        model.n_features_in_, model.route_, model.approximation_ = len(V), "held", None
+        model._row_means = row_means
+        return model
 
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
         """Find the axes of X, or of the objects whose kernel X holds (kernel="precomputed")."""
@@ -261,12 +270,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
             self._keep_exact(B, k, "computed")
         else:
-            warnings.warn(
+            warn(
                 f"the kernel of {m:,} rows needs {show_bytes(needed)}, more than the memory "
                 "budget: a factor of low rank is used (see approximation_; low_rank='never' "
                 "computes the kernel at each pass instead).",
                 ApproximationWarning,
-                stacklevel=5,
             )
             self._solve_low_rank(X, k)
 
