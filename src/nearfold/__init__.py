@@ -17,6 +17,7 @@ _HOME = {
     "Isomap": "nearfold.methods.isomap",
     "KernelPCA": "nearfold.methods.kernel_pca",
     "LinearDiscriminantAnalysis": "nearfold.methods.lda",
+    "LocallyLinearEmbedding": "nearfold.methods.lle",
     "NearestNeighbors": "nearfold.methods.neighbor_search",
     "KNeighborsTransformer": "nearfold.methods.neighbor_search",
     "RadiusNeighborsTransformer": "nearfold.methods.neighbor_search",
@@ -40,6 +41,7 @@ __all__ = [
     "KNeighborsTransformer",
     "KernelPCA",
     "LinearDiscriminantAnalysis",
+    "LocallyLinearEmbedding",
     "NearestNeighbors",
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from nearfold.methods.kernel_pca import KernelPCA
     from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
     from nearfold.methods.lda import LinearDiscriminantAnalysis
+    from nearfold.methods.lle import LocallyLinearEmbedding
     from nearfold.methods.neighbor_search import (
         KNeighborsTransformer,
         NearestNeighbors,

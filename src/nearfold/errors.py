@@ -58,4 +58,4 @@ def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
     frame, depth = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, category, stacklevel=depth - 1)
+    warnings.warn(message, category, stacklevel=depth)

@@ -43,6 +43,7 @@ METHODS = (
     Method("ClassicalMDS", "classical_mds", "reduction", "10.2", "coordinates from distances"),
     Method("KernelPCA", "kernel_pca", "reduction", "10.4", "PCA after a kernel's map"),
     Method("Isomap", "isomap", "reduction", "10.5.1", "distances along the manifold, kept"),
+    Method("LocallyLinearEmbedding", "lle", "reduction", "10.5.2", "local weights, kept"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
 )
 # fmt: on
