@@ -14,6 +14,7 @@ _HOME = {
     "PCA": "nearfold.methods.pca",
     "IncrementalPCA": "nearfold.methods.incremental_pca",
     "ClassicalMDS": "nearfold.methods.classical_mds",
+    "MDS": "nearfold.methods.mds",
     "Isomap": "nearfold.methods.isomap",
     "KernelPCA": "nearfold.methods.kernel_pca",
     "LinearDiscriminantAnalysis": "nearfold.methods.lda",
@@ -32,6 +33,7 @@ _HOME = {
 }
 
 __all__ = [
+    "MDS",
     "PCA",
     "ClassicalMDS",
     "IncrementalPCA",
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
     from nearfold.methods.lda import LinearDiscriminantAnalysis
     from nearfold.methods.lle import LocallyLinearEmbedding
+    from nearfold.methods.mds import MDS
     from nearfold.methods.neighbor_search import (
         KNeighborsTransformer,
         NearestNeighbors,

@@ -8,7 +8,8 @@
     └── Cancelled                           a progress callback asked to stop
 
     NearfoldWarning (UserWarning)
-    └── ApproximationWarning                the bounded way was taken; `approximation_` says which
+    ├── ApproximationWarning                the bounded way was taken; `approximation_` says which
+    └── NotConvergedWarning                 an iteration ended before it converged
 
 Every error says what is wrong, where, and what to do about it.
 """
@@ -48,6 +49,10 @@ class NearfoldWarning(UserWarning):
 
 class ApproximationWarning(NearfoldWarning):
     """The memory budget forbade the exact way, so a bounded one was taken."""
+
+
+class NotConvergedWarning(NearfoldWarning):
+    """An iteration was stopped before it converged."""
 
 
 _PACKAGE = str(Path(__file__).parent)

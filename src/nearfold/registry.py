@@ -41,6 +41,7 @@ METHODS = (
     Method("PCA", "pca", "reduction", "10.3", "axes of largest variance"),
     Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
     Method("ClassicalMDS", "classical_mds", "reduction", "10.2", "coordinates from distances"),
+    Method("MDS", "mds", "reduction", "10.2", "distances kept, by stress majorisation"),
     Method("KernelPCA", "kernel_pca", "reduction", "10.4", "PCA after a kernel's map"),
     Method("Isomap", "isomap", "reduction", "10.5.1", "distances along the manifold, kept"),
     Method("LocallyLinearEmbedding", "lle", "reduction", "10.5.2", "local weights, kept"),
