@@ -102,6 +102,21 @@ def refuse_vanishing(total: float, X: Any, dtype: Any) -> None:
         )
 
 
+def refuse_extreme(distance: float, dtype: Any) -> None:
+    """Raise if the square of a typical distance overflows or vanishes in this dtype."""
+    limits = np.finfo(dtype)
+    if distance > float(limits.max) ** 0.5 / 1e3:
+        raise InputError(
+            f"distances of about {distance:.1g} are so large that their squares overflow "
+            f"{np.dtype(dtype)}: divide the columns by a constant first."
+        )
+    if 0 < distance < float(limits.tiny) ** 0.5 * 1e3 / float(limits.eps) ** 0.5:
+        raise InputError(
+            f"distances of about {distance:.1g} are so small that their squares vanish in "
+            f"{np.dtype(dtype)}: multiply the columns by a constant first."
+        )
+
+
 def refuse_overflow(total: float, X: Any, names: Any = None) -> None:
     """Raise if the total scatter of X is not finite, saying why."""
     if not np.isfinite(total):

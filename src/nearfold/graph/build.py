@@ -73,11 +73,11 @@ def _keys(a: Array, b: Array, n: int) -> Ints:
 
 
 def by_size(label: Array) -> Array:
-    """Labels renumbered so that 0 is the most frequent one."""
-    sizes = np.bincount(label)
+    """Labels renumbered without gaps, so that 0 is the most frequent one."""
+    _, compact, sizes = np.unique(label, return_inverse=True, return_counts=True)
     rank = np.empty(len(sizes), dtype=np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return rank[label]
+    return rank[compact]
 
 
 def from_edges(a: Array, b: Array, length: Floats, n: int) -> Graph:
@@ -115,7 +115,9 @@ def neighbourhood_graph(
     return graph_of_lists(distance, row), distance[:, -1].copy()
 
 
-def graph_of_matrix(G: Any) -> Graph:
-    """The graph of a sparse matrix of distances; stored zeros are edges of length zero."""
+def graph_of_matrix(G: Any, radius: float = np.inf) -> Graph:
+    """The graph of a sparse matrix of distances up to a radius; stored zeros are edges, too."""
     entries = sparse.coo_array(G)
-    return from_edges(entries.row, entries.col, entries.data.astype(np.float64), G.shape[0])
+    kept = entries.data <= radius
+    lengths = entries.data[kept].astype(np.float64)
+    return from_edges(entries.row[kept], entries.col[kept], lengths, G.shape[0])

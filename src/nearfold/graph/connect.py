@@ -99,13 +99,15 @@ def spanning_edges(
             a, b, length = surroundings.shortest_exits(
                 label, few if len(few) else np.array([count - 1])
             )
-        joined = sparse.coo_array((np.ones(len(a)), (label[a], label[b])), shape=(count, count))
-        merged = connected_components(joined, directed=False)[1]
-        found.append((a, b, length))
+        kept, merged = _forest(label[a], label[b], length, count)
+        found.append((a[kept], b[kept], length[kept]))
         label = by_size(merged[label])
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    return _unique_edges(*(np.concatenate(part) for part in zip(*found, strict=True)))
+    a, b, length = (np.concatenate(part) for part in zip(*found, strict=True))
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    order = np.lexsort((high, low))
+    return low[order], high[order], length[order]
 
 
 def _known_exits(
@@ -132,11 +134,26 @@ def _known_exits(
     )
 
 
-def _unique_edges(a: Ints, b: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
-    """Two pieces may choose the same edge, from its two ends."""
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    _, kept = np.unique(np.column_stack([low, high]), axis=0, return_index=True)
-    return low[kept], high[kept], length[kept]
+def _forest(a: Array, b: Array, length: Floats, count: int) -> tuple[Ints, Array]:
+    """Which edges between pieces to keep, and the merged piece of each piece.
+
+    Two pieces may choose the same edge, or different ones of equal length: one of them is enough.
+    """
+    root = list(range(count))
+
+    def find(piece: int) -> int:
+        while root[piece] != piece:
+            root[piece] = root[root[piece]]
+            piece = root[piece]
+        return piece
+
+    kept = []
+    for i in np.argsort(length, kind="stable").tolist():
+        one, other = find(int(a[i])), find(int(b[i]))
+        if one != other:
+            root[one] = other
+            kept.append(i)
+    return np.array(kept, dtype=np.int64), np.array([find(piece) for piece in range(count)])
 
 
 @dataclass(frozen=True)
@@ -171,9 +188,10 @@ def settle(
     if policy == "bridge":
         assert surroundings is not None
         a, b, length = spanning_edges(graph, reach, label, surroundings)
+        usual = f"{np.median(graph.lengths):.4g} long" if len(graph.lengths) else "missing"
         warn(
-            f"{state}: joined by their {len(a)} shortest bridges, the longest {length.max():.4g} "
-            f"where edges are {np.median(graph.lengths):.4g} in the median. {advice()}"
+            f"{state}: joined by their {len(a)} shortest bridges, the longest {length.max():.4g}, "
+            f"where edges are mostly {usual}. {advice()}"
         )
         return Settled(graph.with_edges(a, b, length), label, [everything], (a, b, length))
     if policy == "largest":

@@ -24,12 +24,9 @@ _REACH = 60  # nodes looked at per lane, at most
 
 def all_geodesics(graph: Graph, dtype: Any, n_jobs: int | None = None, method: str = "D") -> Floats:
     """The symmetric matrix (n, n) of geodesics; inf between pieces of the graph."""
-    if method == "FW":
-        return floyd_warshall(_positive(graph), directed=False).astype(dtype)
-    if graph.n <= _SMALL:
-        D = scipy_dijkstra(_positive(graph), directed=False).astype(dtype)
-        D[D < 1e-290] = 0.0
-        return D
+    if method == "FW" or graph.n <= _SMALL:
+        borrowed = floyd_warshall if method == "FW" else scipy_dijkstra
+        return _zeroed(borrowed(_positive(graph), directed=False)).astype(dtype)
     from nearfold.kernels.paths import gather_sources, relax_together
 
     lengths = graph.lengths.astype(dtype)
@@ -55,9 +52,11 @@ def tree_from(
         D, parent = scipy_dijkstra(
             _positive(graph), directed=False, indices=source, return_predecessors=True
         )
-        D = np.where(D < 1e-290, 0.0, D).astype(lengths.dtype)
-        by_distance = np.argsort(D, kind="stable")[: int(np.isfinite(D).sum())]
-        return D, by_distance.astype(np.int32), np.where(parent < 0, -1, parent).astype(np.int32)
+        parent = np.where(parent < 0, -1, parent).astype(np.int32)
+        D = _zeroed(D).astype(lengths.dtype)
+        # Parents before children also where they are at the same distance.
+        by_distance = np.lexsort((tree_depths(parent), D))[: int(np.isfinite(D).sum())]
+        return D, by_distance.astype(np.int32), parent
     from nearfold.kernels.paths import dijkstra
 
     distance = np.empty(graph.n, dtype=lengths.dtype)
@@ -66,6 +65,21 @@ def tree_from(
         graph.first, graph.neighbours, lengths, np.int32(source), distance, order, parent
     )
     return distance, order[:reached], parent
+
+
+def tree_depths(parent: Array) -> Array:
+    """How many steps each node is from the root of its tree; parents -1 at roots."""
+    depth = (parent >= 0).astype(np.int64)
+    jump = np.where(parent < 0, np.arange(len(parent)), parent)
+    while (further := depth[jump]).any():  # pointer doubling: each round looks twice as far up
+        depth += further
+        jump = jump[jump]
+    return depth
+
+
+def _zeroed(D: Floats) -> Floats:
+    """Sums of the smallest lengths, by which SciPy sees zeros, are zeros again."""
+    return np.where(D < 1e-290, 0.0, D)
 
 
 def _positive(graph: Graph) -> Any:

@@ -69,11 +69,25 @@ class DoublyCentred:
         """The sum of all eigenvalues of B."""
         return float(self._diagonal().sum() - self.row_means.sum())
 
-    def top(self, k: int, tol: float = 0.0, start: Array | None = None) -> TopPairs:
+    def top(
+        self, k: int, tol: float = 0.0, start: Array | None = None, max_passes: int = 300
+    ) -> TopPairs:
         """The k largest eigenpairs."""
         return block_lanczos(
-            lambda V: self @ V, self.n, k, self.dtype, tol=tol, start=start, name="the centred B"
+            lambda V: self @ V,
+            self.n,
+            k,
+            self.dtype,
+            tol=tol,
+            noise=self.noise,
+            max_passes=max_passes,
+            start=start,
+            name="the centred B",
         )
+
+    def noise(self) -> float:
+        """About the rounding in a product with a unit vector: that of A, which may exceed B."""
+        return 8 * float(np.finfo(self.dtype).eps * np.abs(self.row_means).max()) * self.n**0.5
 
     def dense(self) -> Floats:
         """B as an array of its own, in float64."""

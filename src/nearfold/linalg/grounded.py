@@ -123,10 +123,21 @@ def bottom_of_gram(W: Any, k: int, tol: float) -> BottomPairs:
     n = W.shape[0]
     A = (sparse.eye_array(n, format="csr") - W).tocsr()
     grounds = _grounds(W, closed_classes(W))
-    solver = _Solver(_ground(A, grounds))
     unit = np.zeros((n, len(grounds)))
     unit[grounds, np.arange(len(grounds))] = 1.0
-    null = _orthonormal(np.column_stack([solver.solve(u) for u in unit.T]))
+    try:
+        solver = _Solver(_ground(A, grounds))
+        raw = np.column_stack([solver.solve(u) for u in unit.T])
+        regular = np.linalg.norm(A @ raw) <= 1e-6 * np.linalg.norm(raw)
+    except SolverError:
+        regular = False
+    constant = np.full((n, 1), 1.0 / np.sqrt(n))
+    if regular:
+        null = _orthonormal(raw)
+        split = _orthonormal(null - constant @ (constant.T @ null), drop=1e-6)
+        regular = split.shape[1] == len(grounds) - 1
+    if not regular:  # more null vectors than classes: the weights reconstruct rows exactly
+        return bottom_of_symmetric((A.T @ A).tocsr(), k, tol)
     left = _orthonormal(np.column_stack([solver.solve(u, "T") for u in unit.T]))
 
     def invert(c: Floats) -> Floats:
@@ -135,8 +146,7 @@ def bottom_of_gram(W: Any, k: int, tol: float) -> BottomPairs:
         return _without(null, solver.solve(_without(left, y)))
 
     # The null space but for the constant vector: values zero, one for each further closed class.
-    constant = np.full((n, 1), 1.0 / np.sqrt(n))
-    split = _orthonormal(null - constant @ (constant.T @ null), drop=1e-6)[:, :k]
+    split = split[:, :k]
     found = _invert_and_iterate(invert, n, k - split.shape[1], tol)
     values = np.concatenate([np.zeros(split.shape[1]), found[0]])
     vectors = np.column_stack([split, found[1]])
@@ -164,14 +174,16 @@ def bottom_of_symmetric(M: Any, k: int, tol: float) -> BottomPairs:
     return BottomPairs(np.maximum(values - hair, 0.0), vectors, 0, route, solver.converged)
 
 
-def bottom_of_dense(M: Floats, k: int) -> BottomPairs:
-    """The same for a small dense M: the constant vector is moved to the other end."""
+def bottom_of_dense(M: Floats, k: int, null: int = 0) -> BottomPairs:
+    """The same for a small dense M: the constant vector is moved to the other end.
+
+    `null`: how many other null vectors are known to be there.
+    """
     from nearfold.linalg.eigen import bottom_eigenpairs
 
-    moved = M + float(np.trace(M)) / len(M)  # trace(M) * (1 1^T) / n
-    pairs = bottom_eigenpairs(moved, k, name="M = (I - W)^T (I - W)")
-    null = int((pairs.values < 1e-14 * np.trace(M)).sum())
-    return BottomPairs(np.maximum(pairs.values, 0.0), pairs.vectors, null, "dense")
+    above = 2.0 * float(np.trace(M)) or 1.0  # more than any eigenvalue
+    pairs = bottom_eigenpairs(M + above / len(M), k, name="M = (I - W)^T (I - W)")
+    return BottomPairs(np.maximum(pairs.values, 0.0), pairs.vectors, min(null, k), "dense")
 
 
 def _invert_and_iterate(invert: Any, n: int, k: int, tol: float) -> tuple[Floats, Floats]:

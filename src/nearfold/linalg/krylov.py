@@ -49,6 +49,7 @@ def block_lanczos(
     dtype: Any,
     *,
     tol: float = 0.0,
+    noise: Callable[[], float] | None = None,
     max_passes: int = 300,
     start: Array | None = None,
     name: str = "the matrix",
@@ -56,12 +57,13 @@ def block_lanczos(
     """The k algebraically largest eigenpairs of a symmetric operator given by its product.
 
     `tol` is relative to the largest |eigenvalue| seen; 0 means about the accuracy of the dtype.
+    `noise` says, after the first product, how large its rounding is: no residual can be smaller.
     `start` may hold vectors believed to be close.
     """
     eps = float(np.finfo(dtype).eps)
     tol = max(tol, 30 * eps)
-    block = min(max(16, k + 4), 32, n)
-    most = min(n, 2 * k + 16 * block)  # the basis is restarted beyond it
+    block = min(max(16, k + 4), n)  # at least k, so that k copies of one eigenvalue are found
+    most = min(n, 2 * k + max(256, 4 * block))  # the basis is restarted beyond it
     Q = np.empty((n, most), dtype=dtype, order="F")
     AQ = np.empty((n, most), dtype=dtype, order="F")
     T = np.zeros((most, most))
@@ -84,9 +86,11 @@ def block_lanczos(
         lowest = min(lowest, float(theta[-1]))
         vectors = basis @ S[:, :k]
         off = image @ S[:, :k] - vectors * theta[:k].astype(dtype)
-        residuals = np.linalg.norm(off.astype(np.float64), axis=0)
         scale = float(np.abs(theta).max())
-        if held >= k and ((residuals <= tol * scale).all() or held == n):
+        unit = scale or 1.0  # so that squares of tiny residuals do not vanish
+        residuals = np.linalg.norm(off.astype(np.float64) / unit, axis=0) * unit
+        enough = max(tol * scale, noise() if noise is not None else 0.0)
+        if held >= k and ((residuals <= enough).all() or held == n):
             return TopPairs(theta[:k], vectors, residuals, lowest, passes)
         fresh = _new_directions(AQ[:, new], basis, eps)
         if fresh.shape[1] == 0:  # the space is invariant: go on with what it has not seen
@@ -99,7 +103,7 @@ def block_lanczos(
             held = kept
     raise SolverError(
         f"the {k} largest eigenvalues of {name} ({n} x {n}) did not converge in {passes} passes: "
-        f"residuals {np.array2string(residuals, precision=1)} against {tol * scale:.1e}."
+        f"residuals {np.array2string(residuals, precision=1)} against {enough:.1e}."
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from nearfold.errors import InputError
 from nearfold.linalg.centred import spans
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, reporter
@@ -61,9 +62,11 @@ def pivoted_cholesky(
     about_mean = trace
     while len(pivots) < most and left.sum() > share * about_mean and left.max() > floor:
         r = len(pivots)
-        proposed = np.unique(rng.choice(m, size=_PROPOSED, p=left / left.sum()))
-        rng.shuffle(proposed)
+        proposed = rng.choice(m, size=_PROPOSED, p=left / left.sum())
+        proposed = proposed[np.sort(np.unique(proposed, return_index=True)[1])]
         G = part(proposed, proposed) - F[proposed, :r] @ F[proposed, :r].T
+        # What is left of the diagonal, measured again: sums of squares have rounded it.
+        left[proposed] = np.minimum(left[proposed], np.maximum(np.diagonal(G), 0.0))
         S, L = _accept(G.astype(np.float64), left, proposed, rng, floor)
         S, L = S[: most - r], L[: most - r, : most - r]
 
@@ -75,6 +78,11 @@ def pivoted_cholesky(
 
         for _ in map_in_order(extend, spans(m, _ROWS), n_jobs=n_jobs):
             pass
+        if left.min() < -1e3 * floor:
+            raise InputError(
+                "the kernel is not positive semi-definite: it has no factor F F^T. Use "
+                "low_rank='never', which computes it in tiles."
+            )
         np.maximum(left, 0.0, out=left)
         pivots += S.tolist()
         left[pivots] = 0.0

@@ -39,6 +39,7 @@ from nearfold.graph import Graph, Surroundings, all_geodesics, neighbourhood_gra
 from nearfold.graph.build import graph_of_matrix
 from nearfold.graph.connect import side_by_side, what_connects
 from nearfold.graph.paths import tree_from
+from nearfold.inputs import refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import HeldSquares, spans
 from nearfold.methods.kernel_pca import KernelPCA
@@ -72,6 +73,7 @@ class Piece:
 
 def embed_exactly(rows: Ints, D: Floats, k: int, tol: float, n_jobs: int | None) -> Piece:
     """Classical MDS of all geodesics."""
+    refuse_extreme(float(D[0].max(initial=0.0)), D.dtype)
     B = HeldSquares(D, n_jobs)
     lam, V = positive_pairs(B.top(min(k, len(D)), tol), D.dtype)
     missing = k - len(lam)
@@ -86,6 +88,7 @@ def embed_by_landmarks(rows: Ints, graph: Graph, k: int, count: int, dtype: Any)
     landmarks, D = spread_landmarks(
         lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
     )
+    refuse_extreme(float(D[0].max(initial=0.0)), D.dtype)
     mapped, Z, lam = landmark_mds(D, landmarks, k)
     missing = k - Z.shape[1]
     Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
@@ -201,8 +204,14 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         if self.n_neighbors is None and self.radius is None:
             raise InputError("give n_neighbors, or radius with n_neighbors=None.")
-        if not (isinstance(self.n_components, Integral) and self.n_components >= 1):
-            raise InputError(f"n_components={self.n_components!r}: give a positive whole number.")
+        for name in ("n_components", "n_neighbors"):
+            value = getattr(self, name)
+            if name == "n_neighbors" and value is None:
+                continue
+            if not isinstance(value, Integral) or int(value) < 1:
+                raise InputError(f"{name}={value!r}: give a positive whole number.")
+        if self.radius is not None and not self.radius >= 0:
+            raise InputError(f"radius={self.radius}: a radius is a number, and not negative.")
         for name, known in (
             ("eigen_solver", _SOLVERS),
             ("path_method", _PATHS),
@@ -236,7 +245,8 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         given = self.metric == "precomputed" and sparse.issparse(rows)
         if given and self.n_neighbors is None:
-            graph, reach = graph_of_matrix(rows), np.full(m, float(self.radius or 0.0))
+            radius = float(self.radius or 0.0)
+            graph, reach = graph_of_matrix(rows, radius), np.full(m, radius)
         else:
             graph, reach = neighbourhood_graph(search._index, m, self.n_neighbors, self.radius)
         surroundings = None
@@ -294,7 +304,12 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """The nearest rows of a piece, whatever lies outside of it."""
         k = min(self.n_neighbors or 5, len(piece.rows))
         if self.metric == "precomputed":
-            D = Q.toarray() if sparse.issparse(Q) else Q
+            if sparse.issparse(Q):
+                raise InputError(
+                    "rows outside the largest piece cannot be placed: the sparse graph holds no "
+                    "distances to it. Use disconnected='each', or a graph with more edges."
+                )
+            D = Q
             near = np.argsort(D, axis=1, kind="stable")[:, :k]
             return np.take_along_axis(D, near, 1), near
         inside = clone(self.nbrs_).fit(self.nbrs_._fit_X[piece.rows])
@@ -323,9 +338,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             distance, near = self.nbrs_.kneighbors(X, self.n_neighbors)
         else:
             distance, near = self._within(X)
-        dtype = getattr(X, "dtype", None)
-        dtype = dtype if dtype == np.float32 else np.float64
-        Z = np.empty((len(near), self.n_components), dtype=dtype)
+        Z = np.empty((len(near), self.n_components), dtype=self.nbrs_._queries(X).dtype)
         # A new row belongs to the piece of its nearest row, and joins only neighbours there.
         owner = self._home[near[:, 0]]
         for i, piece in enumerate(self._pieces):

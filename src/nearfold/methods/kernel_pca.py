@@ -42,7 +42,7 @@ from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, w
 from nearfold.inputs import check_table
 from nearfold.linalg import axis_signs, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel, spans
-from nearfold.linalg.krylov import TopPairs, block_lanczos
+from nearfold.linalg.krylov import TopPairs
 from nearfold.linalg.pivoted import LowRank, pivoted_cholesky
 from nearfold.methods.kernel_functions import NAMES, KernelFunction
 from nearfold.methods.pca import PCA
@@ -58,15 +58,7 @@ _SOLVERS = ("auto", "dense", "arpack", "randomized")
 def kernel_pairs(B: DoublyCentred, k: int, tol: float, max_iter: int | None) -> TopPairs:
     """The k largest eigenpairs of the centred kernel. (10.24)"""
     if B.n > 200 and k <= B.n // 5:
-        return block_lanczos(
-            lambda V: B @ V,
-            B.n,
-            k,
-            B.dtype,
-            tol=tol,
-            max_passes=max_iter or 300,
-            name="the centred kernel",
-        )
+        return B.top(k, tol, max_passes=max_iter or 300)
     found = top_eigenpairs(B.dense(), k, name="the centred kernel")
     return TopPairs(found.values, found.vectors.astype(B.dtype), np.zeros(k), 0.0, 1)
 

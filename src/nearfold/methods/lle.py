@@ -40,7 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearfold.errors import InputError, warn
 from nearfold.graph import Surroundings, graph_of_lists, settle
 from nearfold.graph.connect import side_by_side, what_connects
-from nearfold.inputs import check_table
+from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import spans
 from nearfold.linalg.grounded import (
@@ -48,6 +48,7 @@ from nearfold.linalg.grounded import (
     bottom_of_dense,
     bottom_of_gram,
     bottom_of_symmetric,
+    closed_classes,
 )
 from nearfold.methods.local_patches import (
     hessian_blocks,
@@ -142,7 +143,7 @@ def patch_matrix(X: Array, lists: Lists, k: int, method: str, tol: Any, n_jobs: 
         elif method == "hessian":
             found = hessian_blocks(P, k, tol["hessian"])
         else:
-            found = modified_blocks(P - X[rows, None], eta, tol["modified"])
+            found = modified_blocks(P - X[rows, None], k, eta, tol["modified"])
             near = np.column_stack([rows, near])
         s = near.shape[1]
         at = (np.repeat(near, s, axis=1).ravel(), np.tile(near, (1, s)).ravel())
@@ -226,6 +227,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ).fit(X)
         with reporting(self.verbose):
             distance, near = self.nbrs_._index.nearest(None, self.n_neighbors)
+            refuse_extreme(float(distance.max()), np.float64)
             settled = settle(
                 graph_of_lists(distance, near),
                 self.disconnected,
@@ -275,6 +277,11 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             )
         if self.method == "modified" and self.n_neighbors < self.n_components:
             raise InputError("modified LLE requires n_neighbors >= n_components")
+        if self.method == "ltsa" and self.n_neighbors <= self.n_components + 1:
+            raise InputError(
+                "for method='ltsa', n_neighbors must be greater than n_components + 1: fewer "
+                "always lie on a plane"
+            )
 
     def _embed(self, X: Array, rows: Ints, lists: Lists) -> BottomPairs:
         """The embedding of one piece, its signs fixed, padded with zeros if the piece is tiny."""
@@ -297,7 +304,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not dense:
                 return bottom_of_gram(W, k, tol)
             A = np.eye(len(X)) - W.toarray()
-            return bottom_of_dense(A.T @ A, k)  # (10.30)
+            return bottom_of_dense(A.T @ A, k, len(closed_classes(W)) - 1)  # (10.30)
         limits = {"hessian": self.hessian_tol, "modified": self.modified_tol}
         M = patch_matrix(X, lists, k, self.method, limits, self.n_jobs)
         return bottom_of_dense(M.toarray(), k) if dense else bottom_of_symmetric(M, k, tol)

@@ -20,14 +20,26 @@ def local_spectrum(P: Floats) -> tuple[Floats, Floats]:
     return np.maximum(lam[:, ::-1], 0.0), V[:, :, ::-1]
 
 
+def tangent_axes(P: Floats, k: int) -> Floats:
+    """The k main directions (b, s, k) of patches about their means, orthogonal to the constant.
+
+    The constant vector is moved below all others: in a patch of lower rank than k it would be as
+    good a direction as any.
+    """
+    C = P - P.mean(axis=1, keepdims=True)
+    G = C @ C.transpose(0, 2, 1)
+    below = np.trace(G, axis1=1, axis2=2)[:, None, None]
+    G -= np.where(below > 0, below, 1.0) / P.shape[1]
+    return np.linalg.eigh(G)[1][:, :, ::-1][:, :, :k]
+
+
 def ltsa_blocks(P: Floats, k: int) -> Floats:
     """Local tangent space alignment (Zhang and Zha, 2004): I - G G^T, G = [1, tangent axes].
 
     What is left of the coordinates of a patch when a plane is fitted to it.
     """
     s = P.shape[1]
-    _, V = local_spectrum(P - P.mean(axis=1, keepdims=True))
-    G = np.concatenate([np.full((len(P), s, 1), 1.0 / np.sqrt(s)), V[:, :, :k]], axis=2)
+    G = np.concatenate([np.full((len(P), s, 1), 1.0 / np.sqrt(s)), tangent_axes(P, k)], axis=2)
     return np.eye(s) - G @ G.transpose(0, 2, 1)
 
 
@@ -43,8 +55,7 @@ def hessian_blocks(P: Floats, k: int, tol: float) -> Floats:
             "for method='hessian', n_neighbors must be greater than "
             f"[n_components * (n_components + 3) / 2] = {k + quadratics}"
         )
-    _, V = local_spectrum(P - P.mean(axis=1, keepdims=True))
-    t = V[:, :, :k]
+    t = tangent_axes(P, k)
     i, j = np.triu_indices(k)
     basis = np.concatenate([np.ones((len(P), s, 1)), t, t[:, :, i] * t[:, :, j]], axis=2)
     H = np.linalg.qr(basis)[0][:, :, k + 1 :]
@@ -60,12 +71,12 @@ def spread_of_patches(P: Floats, k: int) -> Floats:
     return lam[:, k:].sum(axis=1) / np.where(inside > 0, inside, 1.0)
 
 
-def modified_blocks(P: Floats, eta: float, tol: float) -> Floats:
+def modified_blocks(P: Floats, k: int, eta: float, tol: float) -> Floats:
     """Modified LLE (Zhang and Wang, 2007): several weight vectors per row instead of one.
 
     P (b, s, d) are the neighbours about their row. The directions in which a patch hardly extends,
-    as many as together stay below `eta` of the rest, all reconstruct the row nearly as well; a
-    reflection turns them into weights that sum to one.
+    as many as together stay below `eta` of the rest but never the k main ones, all reconstruct the
+    row nearly as well; a reflection turns them into weights that sum to one.
     """
     b, s = P.shape[:2]
     lam, V = local_spectrum(P)
@@ -74,7 +85,7 @@ def modified_blocks(P: Floats, eta: float, tol: float) -> Floats:
     w = np.einsum("bij,bj->bi", V, V.sum(axis=1) / (lam + reg))
     w /= w.sum(axis=1, keepdims=True)
     blocks = np.zeros((b, s + 1, s + 1))
-    for i, count in enumerate(_almost_null(lam, P.shape[2], eta)):
+    for i, count in enumerate(_almost_null(lam, P.shape[2], k, eta)):
         N = V[i, :, s - count :]
         alpha = np.linalg.norm(N.sum(axis=0)) / np.sqrt(count)
         h = alpha - N.sum(axis=0)
@@ -86,7 +97,7 @@ def modified_blocks(P: Floats, eta: float, tol: float) -> Floats:
     return blocks
 
 
-def _almost_null(lam: Floats, d: int, eta: float) -> list[int]:
+def _almost_null(lam: Floats, d: int, k: int, eta: float) -> list[int]:
     """How many of the smallest eigenvalues of each patch together stay below eta of the others."""
     s = lam.shape[1]
     known = min(d, s)
@@ -94,4 +105,4 @@ def _almost_null(lam: Floats, d: int, eta: float) -> list[int]:
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.nan_to_num(total[:, -1:] / total[:, :-1] - 1, nan=0.0, posinf=np.inf)
     counts = [int(np.searchsorted(row[::-1], eta)) for row in rest]
-    return [max(1, count + s - known) for count in counts]
+    return [max(1, min(count + s - known, s - k)) for count in counts]

@@ -1,0 +1,143 @@
+"""The compiled majorisation steps against NumPy one-liners."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearfold.kernels.smacof import guttman_rows, place_rows
+from nearfold.methods.mds import guttman, place_row_by_row, smacof
+
+
+def gaps(A, B):
+    return np.sqrt(((A[:, None] - B) ** 2).sum(axis=2))
+
+
+def literal_guttman(D, Z):
+    """B Z / m with b_ij = -D_ij / d_ij, b_ii = -sum of the row; 0 where points coincide."""
+    d = gaps(Z, Z)
+    B = -np.where(d > 0, D / np.where(d > 0, d, 1), 0)
+    np.fill_diagonal(B, 0)
+    np.fill_diagonal(B, -B.sum(axis=1))
+    return B @ Z / len(D)
+
+
+def problem(m=50, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    D = rng.uniform(0, 2, size=(m, m))
+    D = D + D.T
+    np.fill_diagonal(D, 0)
+    return D, rng.normal(size=(m, k))
+
+
+def compiled(D, Z, cuts=()):
+    """All rows, in pieces; the new coordinates and the two sums."""
+    new = np.full(Z.T.shape, np.nan)
+    edges = [0, *cuts, len(D)]
+    sums = [
+        guttman_rows(D, np.ascontiguousarray(Z.T), a, b, new)
+        for a, b in zip(edges[:-1], edges[1:], strict=True)
+    ]
+    return new.T, *np.sum(sums, axis=0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(0, 10**6), st.booleans())
+def test_guttman_rows_is_the_one_liner(m, k, seed, coincide):
+    D, Z = problem(m, k, seed)
+    if coincide:
+        Z = np.round(Z)  # some points fall together
+    new, stress, size = compiled(D, Z, cuts=[m // 3])
+    d = gaps(Z, Z)
+    np.testing.assert_allclose(new, literal_guttman(D, Z), atol=1e-12)
+    assert stress == pytest.approx(((d - D) ** 2).sum(), rel=1e-12)
+    assert size == pytest.approx((d**2).sum(), rel=1e-12, abs=1e-300)
+
+
+def test_only_the_rows_asked_for_are_written():
+    D, Z = problem()
+    new = np.full((3, 50), np.nan)
+    guttman_rows(D, np.ascontiguousarray(Z.T), 10, 20, new)
+    np.testing.assert_array_equal(np.isfinite(new).all(axis=0), (np.arange(50) // 10) == 1)
+
+
+@pytest.mark.parametrize("m", [100, 401, 700])
+def test_guttman_is_one_whether_compiled_or_not(m):
+    D, Z = problem(m)
+    new, stress, size = guttman(D, Z, None)
+    d = gaps(Z, Z)
+    np.testing.assert_allclose(new, literal_guttman(D, Z), atol=1e-12)
+    assert stress == pytest.approx(((d - D) ** 2).sum() / 2)
+    assert size == pytest.approx((d**2).sum() / 2)
+
+
+def test_threads_change_no_bit():
+    D, Z = problem(500)
+    one = guttman(D, Z, 1)
+    for n_jobs in (2, 3, None):
+        other = guttman(D, Z, n_jobs)
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+
+
+@pytest.mark.parametrize("m", [60, 450])
+def test_the_stress_never_rises(m):
+    D, Z = problem(m, 2)
+    run = smacof(D, Z, None, 40, 0.0, None)
+    assert (np.diff(run.history) <= 1e-12 * run.history[0]).all()
+    d = gaps(run.Z, run.Z)
+    assert run.stress == pytest.approx(((d - D) ** 2).sum() / 2)
+    assert run.size == pytest.approx((d**2).sum() / 2)
+
+
+def literal_place(Z, goal, z, iterations):
+    """z <- mean Z + 1/m sum_j D_j / d_j (z - z_j)."""
+    for _ in range(iterations):
+        d = np.sqrt(((z - Z) ** 2).sum(axis=1))
+        ratio = np.where(d > 0, goal / np.where(d > 0, d, 1), 0)
+        z = Z.mean(axis=0) + (ratio[:, None] * (z - Z)).sum(axis=0) / len(Z)
+    return z
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 10])
+def test_place_rows_is_the_one_liner(iterations):
+    _, Z = problem()
+    rng = np.random.default_rng(1)
+    wanted, start = rng.uniform(0.5, 3, size=(9, 50)), rng.normal(size=(9, 3))
+    want = [literal_place(Z, w, z, iterations) for w, z in zip(wanted, start, strict=True)]
+    placed = start.copy()
+    moving = place_rows(np.ascontiguousarray(Z.T), wanted, placed, iterations, 0.0)
+    np.testing.assert_allclose(placed, want, atol=1e-12)
+    assert moving == 9
+    plain, rest = place_row_by_row(Z, wanted, start.copy(), iterations, 0.0)
+    np.testing.assert_allclose(plain, want, atol=1e-12)
+    assert not rest
+
+
+def test_rows_placed_by_their_true_distances_come_home():
+    rng = np.random.default_rng(0)
+    Z, truth = rng.normal(size=(80, 2)), rng.normal(size=(20, 2))
+    placed = truth + 0.3 * rng.normal(size=(20, 2))
+    moving = place_rows(np.ascontiguousarray(Z.T), gaps(truth, Z), placed, 3000, 1e-20)
+    assert moving == 0
+    np.testing.assert_allclose(placed, truth, atol=1e-7)
+
+
+def test_compiled_and_plain_placing_are_one():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(500, 2))
+    truth, start = rng.normal(size=(400, 2)), rng.normal(size=(400, 2))
+    wanted = gaps(truth, Z) * rng.uniform(0.8, 1.2, size=(400, 500))
+    many, rest = place_row_by_row(Z, wanted, start.copy(), 500, 1e-14)  # compiled: 200,000 entries
+    assert rest
+    for i in range(0, 400, 40):
+        few, rest = place_row_by_row(Z, wanted[i : i + 1], start[i : i + 1].copy(), 500, 1e-14)
+        assert rest
+        np.testing.assert_allclose(few[0], many[i], atol=1e-9)
+
+
+def test_a_point_on_top_of_another_adds_nothing():
+    Z = np.array([[0.0, 0.0], [2.0, 0.0]])
+    placed = np.array([[0.0, 0.0]])
+    place_rows(np.ascontiguousarray(Z.T), np.array([[1.0, 1.0]]), placed, 1, 0.0)
+    np.testing.assert_allclose(placed, [[0.5, 0.0]])  # mean + 1/2 (1 / 2) (0 - 2)
