@@ -26,6 +26,7 @@ _HOME = {
     "KNeighborsRegressor": "nearfold.methods.knn",
     "RadiusNeighborsClassifier": "nearfold.methods.radius_knn",
     "RadiusNeighborsRegressor": "nearfold.methods.radius_knn",
+    "diagnose": "nearfold.report.doctor",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
     "get_memory": "nearfold.blocks",
@@ -48,6 +49,7 @@ __all__ = [
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
+    "diagnose",
     "get_memory",
     "progress",
     "scan",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     )
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
+    from nearfold.report.doctor import diagnose
     from nearfold.run import progress
 
 

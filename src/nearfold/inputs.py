@@ -49,6 +49,14 @@ def check_table(
     return checked
 
 
+def check_rows(X: Any) -> Any:
+    """A dense table of finite floats that no estimator keeps."""
+    names = list(X.columns) if hasattr(X, "columns") else None
+    table = check_array(X, dtype=_FLOATS, ensure_all_finite=False, ensure_min_samples=2)
+    refuse_nonfinite(table, names)
+    return table
+
+
 def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
     """Raise NonFiniteError if X holds NaN or inf; return a size that no value exceeds.
 

@@ -52,6 +52,31 @@ def demo(output: Path, seed: int) -> None:
 
 
 @main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("-k", "--neighbors", default=10, show_default=True, help="Neighbours of each row.")
+@click.option("--radius", type=float, help="Join all rows within it, instead of the k nearest.")
+@click.option("--metric", default="euclidean", show_default=True, help="Any of scikit-learn's.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Draw the graph, as PNG.")
+def doctor(
+    file: str, neighbors: int, radius: float | None, metric: str, output: str | None
+) -> None:
+    """Examine the neighbourhood graph of a table: pieces, short circuits, holes.
+
+    Columns that are not numbers are left out of a CSV or Parquet file.
+
+    Example: nearfold doctor points.csv -k 8 -o graph.png
+    """
+    from nearfold.report.doctor import diagnose
+    from nearfold.run import reporting
+
+    with reporting(sys.stderr.isatty()):
+        diagnosis = diagnose(file, n_neighbors=neighbors, radius=radius, metric=metric)
+    click.echo(str(diagnosis))
+    if output is not None:
+        click.echo(f"The picture is at {diagnosis.draw(output).resolve()}")
+
+
+@main.command()
 def methods() -> None:
     """What there is: every method, in one line each.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from nearfold.errors import InputError, warn
 from nearfold.graph.build import Graph, by_size
@@ -259,3 +259,10 @@ def side_by_side(embeddings: list[Floats]) -> None:
     for Z, width in zip(embeddings, widths, strict=True):
         Z[:, 0] += edge - Z[:, 0].min()
         edge += width + gap
+
+
+def spanning_tree_lengths(graph: Graph) -> Floats:
+    """The lengths of the edges of the minimum spanning tree of a connected graph."""
+    lengths = np.maximum(graph.lengths, np.finfo(np.float64).tiny)  # to SciPy a zero is no edge
+    matrix = sparse.csr_array((lengths, graph.neighbours, graph.first), shape=(graph.n, graph.n))
+    return np.asarray(minimum_spanning_tree(matrix).data)

@@ -16,7 +16,7 @@ the way it vanishes; what stays is a hole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,6 +49,10 @@ class Suspect:
     load: float  # share of all paths that run over it
     detour: float  # how many times its length its ends are apart without it; inf: not connected
     typical: float  # the median length of the edges at one of its ends, the smaller one
+
+    def renumbered(self, rows: Ints) -> Suspect:
+        """The same edge under the row numbers of a larger table."""
+        return replace(self, a=int(rows[self.a]), b=int(rows[self.b]))
 
     def __str__(self) -> str:
         way = "no other way" if np.isinf(self.detour) else f"else {self.detour:.0f} times as far"
