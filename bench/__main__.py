@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import nearfold
-from bench.jobs import jobs, streaming_report
+from bench.jobs import jobs, load, streaming_report
+from bench.manifolds import bounded_report, landmark_report
 from bench.measure import Line, run
 
 
@@ -56,6 +57,11 @@ def main() -> None:
     if options.only.lower() in "pca streamed":
         streamed = streaming_report(options.data is not None)
         console.print(streamed, highlight=False)
+    X = np.vstack([part[0] for part in load(options.data)])
+    bounded = bounded_report(options.data, len(X), "4GB" if options.data else "64MB", options.only)
+    if options.only.lower() in "isomap":
+        bounded += "\n" + landmark_report(X[: 10_000 if options.data else 2_000].astype("f4"))
+    console.print(bounded, highlight=False)
     console.print(table_of(lines))
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +69,7 @@ def main() -> None:
         "versions": versions,
         "lines": [asdict(line) for line in lines],
         "streamed": streamed,
+        "bounded": bounded,
     }
     path.write_text(json.dumps(content, indent=2))
     console.print(f"written to {path}")

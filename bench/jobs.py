@@ -1,4 +1,4 @@
-"""The jobs of the linear methods, as the issue and the README quote them."""
+"""The jobs, as the README quotes them: the linear methods here, the others in manifolds.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sklearn.decomposition import IncrementalPCA as TheirIncrementalPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as TheirLDA
 from sklearn.neighbors import NearestNeighbors as TheirNeighbors
 
+from bench.manifolds import manifold_jobs
 from bench.measure import Job
 from nearfold import PCA, IncrementalPCA, LinearDiscriminantAnalysis, NearestNeighbors
 
@@ -58,6 +59,7 @@ def jobs(path: str | None) -> Iterator[Job]:
     for dtype in (np.float32, np.float64):
         yield lda_job(X.astype(dtype), y, Q.astype(dtype), full)
     yield import_job()
+    yield from manifold_jobs(both, full)
 
 
 def name_of(X: np.ndarray, what: str) -> str:

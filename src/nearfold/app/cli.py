@@ -42,7 +42,7 @@ def main() -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Which rows are held out.")
 def demo(output: Path, seed: int) -> None:
-    """A kNN learner on handwritten digits, before and after PCA and LDA.
+    """A kNN learner on handwritten digits, before and after each kind of reduction.
 
     Example: nearfold demo -o demo
     """

@@ -1,7 +1,8 @@
-"""The demo: digits, three spaces, a table and a picture."""
+"""The demo: digits, the spaces of every method, a table and a picture."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from rich.console import Console
@@ -9,7 +10,13 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from nearfold.errors import NearfoldWarning
+from nearfold.methods.classical_mds import ClassicalMDS
+from nearfold.methods.isomap import Isomap
+from nearfold.methods.kernel_pca import KernelPCA
 from nearfold.methods.lda import LinearDiscriminantAnalysis
+from nearfold.methods.lle import LocallyLinearEmbedding
+from nearfold.methods.mds import MDS
 from nearfold.methods.pca import PCA
 from nearfold.report.picture import draw_spaces
 from nearfold.study.before_after import SpaceResult, compare_before_after
@@ -33,12 +40,23 @@ def run_demo(output: Path, seed: int = 0, console: Console | None = None) -> Pat
         "PCA, 2 axes": PCA(n_components=2),
         "LDA": LinearDiscriminantAnalysis(),
         "LDA, 2 axes": LinearDiscriminantAnalysis(n_components=2),
+        "Kernel PCA, 20 axes": KernelPCA(20, kernel="rbf", gamma=0.001),
+        "Kernel PCA, 2 axes": KernelPCA(2, kernel="rbf", gamma=0.001),
+        "Classical MDS, city block": ClassicalMDS(20, metric="cityblock"),
+        "MDS, 2 axes": MDS(2),
+        "Isomap, 10 axes": Isomap(n_neighbors=10, n_components=10),
+        "Isomap, 2 axes": Isomap(n_neighbors=10),
+        "LLE, 10 axes": LocallyLinearEmbedding(n_neighbors=12, n_components=10),
+        "LLE, 2 axes": LocallyLinearEmbedding(n_neighbors=12, method="modified"),
     }
-    results = compare_before_after(spaces, (train_X, train_y), (test_X, test_y))
+    with warnings.catch_warnings():
+        # City-block distances are not Euclidean: that is why the space is there.
+        warnings.filterwarnings("ignore", "the distances are not Euclidean", NearfoldWarning)
+        results = compare_before_after(spaces, (train_X, train_y), (test_X, test_y))
     console.print(results_table(results))
     output.mkdir(parents=True, exist_ok=True)
-    drawn = {r.name: r.Z for r in results if r.name in ("PCA, 2 axes", "LDA, 2 axes")}
-    path = draw_spaces(drawn, test_y, output / "spaces.png", "Held-out digits in two spaces")
+    drawn = {r.name: r.Z for r in results if r.name.endswith("2 axes")}
+    path = draw_spaces(drawn, test_y, output / "spaces.png", "Held-out digits in six spaces")
     console.print(f"The picture is at {path.resolve()}", soft_wrap=True)
     return path
 

@@ -41,6 +41,7 @@ from nearfold.methods.landmark_mds import (
     landmark_mds,
     positive_pairs,
     spread_landmarks,
+    spread_over_table,
 )
 from nearfold.methods.pca import PCA
 from nearfold.neighbors import is_euclidean
@@ -193,10 +194,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.metric == "precomputed":
             landmarks, D = spread_landmarks(lambda i: X[i], len(X), count, X.dtype)
         else:
-            measure = self._distances()
-            landmarks, D = spread_landmarks(
-                lambda i: measure.from_rows(X[i : i + 1])[0], len(X), count, X.dtype
-            )
+            landmarks, D = spread_over_table(self._distances(), count, X.dtype)
         self._map, Z, lam = landmark_mds(D, landmarks, self.n_components)
         self.landmarks_ = landmarks
         self.approximation_ = f"landmark MDS: {count} landmarks of {len(X):,} rows"

@@ -22,11 +22,13 @@ from nearfold.blocks import get_memory, require_memory
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import HeldSquares, spans
 from nearfold.linalg.krylov import TopPairs
+from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import steps
 
 MOST_LANDMARKS = 1000  # when the budget, not the user, asks for landmarks
 _EXTRA_AXES = 10
+_SAMPLED = 10  # rows looked at for each landmark: max-min over all of a large table costs too much
 
 
 def affordable_landmarks(m: int, itemsize: int, k: int) -> int:
@@ -53,6 +55,20 @@ def spread_landmarks(
         nearest[following] = -1.0  # never twice, even among duplicates
         following = int(np.argmax(nearest))
     return rows, D
+
+
+def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints, Floats]:
+    """Landmarks of a table and their distances (count, m), spread over a sample if it is large."""
+    X, m = measure.X, measure.X.shape[0]
+    some = np.arange(m)
+    if m > _SAMPLED * count:
+        some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
+    sample = measure.among(some)
+    chosen, _ = spread_landmarks(
+        lambda i: sample.from_rows(sample.X[i : i + 1])[0], len(some), count, dtype
+    )
+    landmarks = some[chosen]
+    return landmarks, measure.from_rows(X[landmarks], dtype)
 
 
 def positive_pairs(pairs: TopPairs, dtype: Any) -> tuple[Floats, Floats]:

@@ -43,6 +43,7 @@ from nearfold.methods.landmark_mds import (
     affordable_landmarks,
     positive_pairs,
     spread_landmarks,
+    spread_over_table,
 )
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats
@@ -312,9 +313,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if measure is None:
             landmarks, D = spread_landmarks(lambda i: X[i], len(X), count, np.float64)
         else:
-            landmarks, D = spread_landmarks(
-                lambda i: measure.from_rows(X[i : i + 1])[0], len(X), count, np.float64
-            )
+            landmarks, D = spread_over_table(measure, count, np.float64)
         self.landmarks_ = landmarks
         self.approximation_ = f"landmarks: {count} of {len(X):,} rows scaled, the others placed"
         among = D[:, landmarks]

@@ -7,6 +7,7 @@ scikit-learn's, tile by tile.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,12 @@ class Distances:
         if self._plain:
             self._centre = X.mean(axis=0, dtype=np.float64)
 
+    def among(self, rows: Any) -> Distances:
+        """The same for some rows of the table."""
+        part = copy(self)
+        part.X = self.X[rows]
+        return part
+
     def between(self, A: Any, B: Any) -> Floats:
         """Distances of the rows of A to the rows of B, in float64."""
         if self._plain:
@@ -50,14 +57,17 @@ class Distances:
         return np.asarray(pairwise_distances(A, B, metric=self.metric, n_jobs=1, **self.params))
 
     def from_rows(self, Q: Any, dtype: Any = np.float64) -> Floats:
-        """Distances (q, n) of other rows to the table's, block by block."""
-        parts = map_in_order(
-            lambda rows: self.between(Q[rows], self.X).astype(dtype, copy=False),
-            spans(Q.shape[0], max(1, 2**21 // max(1, self.X.shape[0]))),
-            n_jobs=self.n_jobs,
-        )
-        found = list(parts)
-        return np.concatenate(found) if found else np.empty((0, self.X.shape[0]), dtype)
+        """Distances (q, n) of other rows to the table's, tile by tile."""
+        q, n = Q.shape[0], self.X.shape[0]
+        D = np.empty((q, n), dtype=dtype)
+
+        def fill(tile: tuple[slice, slice]) -> None:
+            D[tile] = self.between(Q[tile[0]], self.X[tile[1]])
+
+        tiles = [(a, b) for a in spans(q, 2 * _SIDE) for b in spans(n, 4 * _SIDE)]
+        for _ in map_in_order(fill, tiles, n_jobs=self.n_jobs):
+            pass
+        return D
 
     def all(self, dtype: Any = np.float64) -> Floats:
         """The symmetric matrix of distances between all rows, its diagonal zero."""

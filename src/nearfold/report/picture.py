@@ -26,10 +26,14 @@ def draw_spaces(spaces: dict[str, Floats], label: Array, path: Path, title: str 
     from matplotlib.figure import Figure
 
     # A figure of its own, so that no global state of pyplot or of a screen is touched.
-    figure = Figure(figsize=(5.0 * len(spaces), 5.2), layout="constrained")
+    columns = min(3, len(spaces))
+    lines = -(-len(spaces) // columns)
+    figure = Figure(figsize=(5.0 * columns, 4.8 * lines + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = np.atleast_1d(figure.subplots(1, len(spaces)))
-    for axis, (name, Z) in zip(axes, spaces.items(), strict=True):
+    axes = np.atleast_1d(figure.subplots(lines, columns)).ravel()
+    for axis in axes[len(spaces) :]:
+        axis.set_axis_off()
+    for axis, (name, Z) in zip(axes, spaces.items(), strict=False):
         _draw_space(axis, Z, label)
         axis.set_title(name)
     figure.legend(
