@@ -116,6 +116,15 @@ def test_nothing_is_searched_where_the_graph_knows_the_way():
     check_tree(X, found, np.arange(40))
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_short_lists_are_not_taken_for_the_whole_truth(k, seed):
+    # a row whose list ends inside its piece may be nearer to another one than the graph knows
+    X = np.random.default_rng(seed).uniform(size=(60, 2))
+    graph, reach, _, around = in_pieces(X, k=k)
+    check_tree(X, spanning_edges(graph, reach, np.arange(60), around), np.arange(60))
+
+
 def test_a_connected_graph_needs_no_bridges():
     X = clouds((40,))
     graph, reach, label, around = in_pieces(X, k=10)

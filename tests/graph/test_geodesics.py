@@ -165,17 +165,7 @@ def test_the_tree_from_one_node_is_a_tree_of_shortest_paths(route, source):
     check_tree(graph, source, *tree_from(graph, source))
 
 
-@pytest.mark.parametrize(
-    "most",
-    [
-        0,
-        pytest.param(
-            10**9,
-        ),
-    ],
-)
-def test_the_tree_grows_in_order_even_among_duplicates(monkeypatch, most):
-    monkeypatch.setattr(paths, "_SMALL", most)
+def test_the_tree_grows_in_order_even_among_duplicates(route):
     graph = k_graph(with_duplicates(), 6)
     check_tree(graph, 50, *tree_from(graph, 50))
 

@@ -1,5 +1,7 @@
 """The compiled majorisation steps against NumPy one-liners."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,10 +36,7 @@ def compiled(D, Z, cuts=()):
     """All rows, in pieces; the new coordinates and the two sums."""
     new = np.full(Z.T.shape, np.nan)
     edges = [0, *cuts, len(D)]
-    sums = [
-        guttman_rows(D, np.ascontiguousarray(Z.T), a, b, new)
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    sums = [guttman_rows(D, np.ascontiguousarray(Z.T), a, b, new) for a, b in pairwise(edges)]
     return new.T, *np.sum(sums, axis=0)
 
 

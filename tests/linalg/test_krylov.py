@@ -44,26 +44,26 @@ def assert_top(found, A, k):
 
 
 SPECTRA = {
-    "spread": np.linspace(0, 1, 300),
-    "decaying": 0.7 ** np.arange(300),
-    "indefinite": np.r_[np.linspace(-3, 2, 300)],
-    "negative": -np.linspace(1, 2, 300),
-    "of rank one": np.r_[1.0, np.zeros(299)],
-    "of rank twenty": np.r_[np.arange(20) + 1.0, np.zeros(280)],
-    "large": 1e150 * np.linspace(0, 1, 300),
-    "small": 1e-100 * np.linspace(0, 1, 300),
-    "zero": np.zeros(300),
+    "spread": np.linspace(0, 1, 200),
+    "decaying": 0.7 ** np.arange(200),
+    "indefinite": np.r_[np.linspace(-3, 2, 200)],
+    "negative": -np.linspace(1, 2, 200),
+    "of rank one": np.r_[1.0, np.zeros(199)],
+    "of rank twenty": np.r_[np.arange(20) + 1.0, np.zeros(180)],
+    "large": 1e150 * np.linspace(0, 1, 200),
+    "small": 1e-100 * np.linspace(0, 1, 200),
+    "zero": np.zeros(200),
 }
 
 
-@pytest.mark.parametrize("k", [1, 5, 40])
+@pytest.mark.parametrize("k", [1, 6, 40])
 @pytest.mark.parametrize("spectrum", SPECTRA)
 def test_equals_a_full_eigendecomposition(spectrum, k):
     A = with_eigenvalues(SPECTRA[spectrum])
     assert_top(lanczos(A, k), A, k)
 
 
-@pytest.mark.parametrize("k", [1, 5, 40])
+@pytest.mark.parametrize("k", [1, 6, 40])
 @pytest.mark.parametrize("spectrum", ["spread", "decaying", "indefinite", "zero"])
 def test_float32_stays_float32(spectrum, k):
     A = with_eigenvalues(SPECTRA[spectrum], dtype=np.float32)

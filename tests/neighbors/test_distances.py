@@ -90,9 +90,6 @@ def test_a_function_is_a_metric(small_tiles):
     np.testing.assert_allclose(Distances(X, most, {"times": 2}).all(), want)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="V and VI are not learned from the whole table"
-)
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
 def test_metrics_with_a_scale_of_their_own_take_it_from_the_table(metric, small_tiles):
     X = table() * [1, 5, 10, 0.1]

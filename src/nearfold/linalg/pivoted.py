@@ -26,6 +26,10 @@ from nearfold.run import map_in_order, reporter
 
 _PROPOSED = 128  # pivots at a time
 _ROWS = 4096  # of a block
+_INDEFINITE = (
+    "the kernel is not positive semi-definite: it has no factor F F^T. Use low_rank='never', which "
+    "computes it in tiles."
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ def pivoted_cholesky(
     left = diagonal.astype(np.float64).copy()
     trace = float(left.sum())
     floor = 100 * float(np.finfo(dtype).eps) * float(diagonal.max(initial=0.0))
+    if diagonal.min(initial=0.0) < -floor:
+        raise InputError(_INDEFINITE)
     pivots: list[int] = []
     report = reporter()
     about_mean = trace
@@ -79,10 +85,7 @@ def pivoted_cholesky(
         for _ in map_in_order(extend, spans(m, _ROWS), n_jobs=n_jobs):
             pass
         if left.min() < -1e3 * floor:
-            raise InputError(
-                "the kernel is not positive semi-definite: it has no factor F F^T. Use "
-                "low_rank='never', which computes it in tiles."
-            )
+            raise InputError(_INDEFINITE)
         np.maximum(left, 0.0, out=left)
         pivots += S.tolist()
         left[pivots] = 0.0

@@ -31,14 +31,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import as_rows, get_memory, is_streamed, require_memory, show_bytes
 from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
-from nearfold.inputs import check_distances, check_table
+from nearfold.inputs import check_distances, check_table, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import HeldSquares
-from nearfold.linalg.krylov import TopPairs, estimate_absolute_trace
 from nearfold.methods.landmark_mds import (
     GowerMap,
     affordable_landmarks,
     landmark_mds,
+    negative_share,
     positive_pairs,
     spread_landmarks,
     spread_over_table,
@@ -49,23 +49,10 @@ from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
 
-_DENSE_ROWS = 1000  # up to here all eigenvalues are cheap
-
 
 def coordinates(lam: Floats, V: Floats) -> Floats:
     """Z = V lam^(1/2), zero where an eigenvalue is not positive. (10.12)"""
     return V * np.sqrt(np.maximum(lam, 0.0))
-
-
-def negative_share(B: HeldSquares, pairs: TopPairs) -> float:
-    """How much of sum |lam| negative eigenvalues hold; an estimate beyond a thousand rows."""
-    if pairs.lowest >= -1e3 * np.finfo(B.dtype).eps * max(float(pairs.values[0]), 0.0):
-        return 0.0
-    if B.n <= _DENSE_ROWS:
-        lam = np.linalg.eigvalsh(B.dense())
-        return float(-lam[lam < 0].sum() / np.abs(lam).sum())
-    absolute = estimate_absolute_trace(lambda V: B @ V.astype(B.dtype), B.n)
-    return float(np.clip((absolute - B.trace) / 2 / absolute, 0.0, 1.0))
 
 
 class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -122,6 +109,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.landmarks_: Any = None
         self.approximation_: str | None = None
         self.negative_share_ = 0.0
+        self.__dict__.pop("_D", None)
         self._map: GowerMap | None = None
         self._pca: PCA | None = None
         with reporting(self.verbose):
@@ -161,6 +149,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return
         D = X if self.metric == "precomputed" else self._distances().all(X.dtype)
         self._D = D
+        refuse_extreme(float(D[0].max()), X.dtype)
         B = HeldSquares(D, self.n_jobs)  # (10.10)
         pairs = B.top(min(k, m))
         self.negative_share_ = negative_share(B, pairs)
@@ -195,7 +184,10 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             landmarks, D = spread_landmarks(lambda i: X[i], len(X), count, X.dtype)
         else:
             landmarks, D = spread_over_table(self._distances(), count, X.dtype)
-        self._map, Z, lam = landmark_mds(D, landmarks, self.n_components)
+        refuse_extreme(float(D[0].max()), X.dtype)
+        self._map, Z, lam, B, pairs = landmark_mds(D, landmarks, self.n_components)
+        self.negative_share_ = negative_share(B, pairs)
+        self._warn_of_negative(pairs.values[: self.n_components])
         self.landmarks_ = landmarks
         self.approximation_ = f"landmark MDS: {count} landmarks of {len(X):,} rows"
         self.embedding_ = self._pad(Z).astype(X.dtype)
@@ -231,10 +223,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         elif self.landmarks_ is None:
             D = self._distances().from_rows(X)
         else:
-            chosen = Distances(
-                self._fit_X[self.landmarks_], self.metric, self.metric_params, n_jobs=self.n_jobs
-            )
-            D = chosen.from_rows(X)
+            D = self._distances().among(self.landmarks_).from_rows(X)
         return self._pad(self._map.place(D)).astype(X.dtype, copy=False)
 
     @property
@@ -245,7 +234,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.metric == "precomputed":
             return self._fit_X
         if not hasattr(self, "_D"):
-            if getattr(self, "_fit_X", None) is None:
+            if not isinstance(getattr(self, "_fit_X", None), np.ndarray):
                 raise AttributeError("dissimilarity_matrix_: the fitted rows are not kept in it.")
             X = np.asarray(self._fit_X)
             require_memory(8.0 * len(X) ** 2, f"The distances of {len(X):,} rows", "")

@@ -89,7 +89,7 @@ def embed_by_landmarks(rows: Ints, graph: Graph, k: int, count: int, dtype: Any)
         lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
     )
     refuse_extreme(float(D[0].max(initial=0.0)), D.dtype)
-    mapped, Z, lam = landmark_mds(D, landmarks, k)
+    mapped, Z, lam, *_ = landmark_mds(D, landmarks, k)
     missing = k - Z.shape[1]
     Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
     return Piece(rows, np.ascontiguousarray(D.T), landmarks, mapped, Z, lam, None)

@@ -21,6 +21,14 @@ NAMES = ("linear", "poly", "rbf", "sigmoid", "cosine")
 _SIDE = 1024  # of a tile
 
 
+def unit_length(X: Array) -> Array:
+    """Rows of length one, zeros as they are; in two steps, so that no square overflows."""
+    largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
+    X = X / np.where(largest == 0.0, 1.0, largest)
+    length = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X / np.where(length == 0.0, 1.0, length))
+
+
 class KernelFunction:
     """A kernel with its parameters, and the centre it measures from."""
 
@@ -39,8 +47,7 @@ class KernelFunction:
         if self.kernel == "rbf":
             return np.subtract(X, self.centre, dtype=X.dtype)
         if self.kernel == "cosine":
-            length = np.linalg.norm(X, axis=1, keepdims=True)
-            return X / np.where(length == 0.0, 1.0, length)
+            return unit_length(X)
         return X
 
     def tile(self, A: Any, B: Any) -> Array:

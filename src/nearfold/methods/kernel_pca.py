@@ -38,8 +38,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import get_memory, require_memory, show_bytes
-from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
-from nearfold.inputs import check_table
+from nearfold.errors import (
+    ApproximationWarning,
+    InputError,
+    NearfoldWarning,
+    SolverError,
+    warn,
+)
+from nearfold.inputs import check_table, refuse_overflow
 from nearfold.linalg import axis_signs, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel, spans
 from nearfold.linalg.krylov import TopPairs
@@ -75,6 +81,22 @@ def clamp(lam: Floats, dtype: Any) -> Floats:
             "clamped to 0.",
         )
     return np.where(lam > noise, lam, 0.0)
+
+
+@np.errstate(over="ignore")
+def _sum_of_squares(X: Any) -> float:
+    values = X.data if sparse.issparse(X) else X.ravel(order="K")
+    return float(np.einsum("i,i->", values, values))
+
+
+def _solve_ridge(K: Floats, target: Floats) -> Floats:
+    try:
+        return np.asarray(linalg.solve(K, target, assume_a="pos"))
+    except linalg.LinAlgError as error:
+        raise SolverError(
+            f"the pre-image could not be learned: {error}. Use a larger alpha, or a kernel that is "
+            "positive semi-definite."
+        ) from None
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -162,6 +184,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"Kernel matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
                 "matrix."
             )
+        if not callable(self.kernel) and self.kernel not in ("cosine", "precomputed"):
+            refuse_overflow(_sum_of_squares(X), X, getattr(self, "feature_names_in_", None))
         self.gamma_ = 1.0 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
         self.approximation_: str | None = None
@@ -219,8 +243,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self._solve_features(X, k)
 
     def _is_skew(self, K: Array) -> bool:
-        some = K[: 2**20 // len(K) + 1]
-        return bool(np.abs(some - K[:, : len(some)].T).max() > 1e-6 * np.abs(some).max())
+        parts = map_in_order(
+            lambda rows: (np.abs(K[rows] - K[:, rows].T).max(), np.abs(K[rows]).max()),
+            spans(len(K), 256),
+            n_jobs=self.n_jobs,
+        )
+        off, largest = np.max(list(parts), axis=0)
+        return bool(off > 1e-6 * largest)
 
     def _solve_linear(self, X: Any, k: int) -> None:
         """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
@@ -229,7 +258,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             warnings.filterwarnings("ignore", "n_components=.* data vary", NearfoldWarning)
             pca = PCA(min(k, m, d)).fit(X)
         found = pca.singular_values_.astype(np.float64) ** 2
-        axes = pca.components_.T
+        # Rows that are all equal have no direction, but a mean that rounds.
+        size = float(np.abs(pca.mean_).max(initial=0.0)) * float(np.finfo(X.dtype).eps)
+        found = np.where(found > 64 * m * size**2, found, 0.0)
+        axes = pca.components_.T * (found > 0)
         Z = pca.transform(X)
         missing = min(k, m) - len(found)  # beyond the rank eigenvalues and coordinates are zero
         found = np.pad(found, (0, missing))
@@ -274,7 +306,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         pairs = kernel_pairs(B, k, self.tol, self.max_iter)
         self.route_ = route
         self._row_means = B.row_means
-        self._keep(clamp(pairs.values, B.dtype), pairs.vectors, B.trace, B.dtype)
+        lam = clamp(pairs.values, B.dtype)
+        lam = np.where(lam > B.noise(), lam, 0.0)  # what is below is the rounding of K
+        self._keep(lam, pairs.vectors, B.trace, B.dtype)
 
     def _keep(self, lam: Floats, V: Floats, trace: float, dtype: Any) -> tuple[Array, Array]:
         """Store the eigenpairs; return which of those given are kept, and their signs."""
@@ -325,7 +359,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ):
             gram += part
         pairs = top_eigenpairs(gram, min(k, r), name="the factor of the kernel")
-        lam = np.pad(clamp(pairs.values, dtype), (0, k - min(k, r)))
+        lam = clamp(pairs.values, dtype)
+        rounding = 8 * float(np.finfo(dtype).eps) * float(np.abs(F).max(initial=0.0)) ** 2 * m**0.5
+        lam = np.pad(np.where(lam > rounding, lam, 0.0), (0, k - min(k, r)))
         U = np.pad(pairs.vectors, ((0, 0), (0, k - min(k, r))))
         V = F @ U.astype(dtype) - (mean @ U).astype(dtype)
         V /= np.where(lam > 0, np.sqrt(lam), np.inf).astype(dtype)
@@ -366,8 +402,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.concatenate(list(parts)).astype(X.dtype, copy=False)
 
     def _project(self, X: Any, fitted: Any, axes: Floats) -> Floats:
+        if sparse.issparse(X) and not sparse.issparse(self.X_fit_):
+            X = X.toarray()
         if self.kernel == "precomputed":
-            K = X.toarray() if sparse.issparse(X) else X
+            K = X
         else:
             K = self._function.tile(self._function.prepare(X), fitted)
         if self.route_ == "low rank":
@@ -392,7 +430,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.X_transformed_fit_ = Z
             K = self._back.matrix(self._back.prepare(Z), Z.dtype, self.n_jobs)
             K.flat[:: len(K) + 1] += self.alpha
-            self.dual_coef_ = linalg.solve(K, target, assume_a="pos", overwrite_a=True)
+            self.dual_coef_ = _solve_ridge(K, target)
             return
         self.X_transformed_fit_ = Z[chosen]
         centre = self._back.prepare(Z[chosen])
@@ -403,7 +441,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             left += K.T @ K
             right += K.T @ target[rows]
         left.flat[:: len(left) + 1] += 1e-10 * np.trace(left) / len(left)
-        self.dual_coef_ = linalg.solve(left, right, assume_a="pos").astype(Z.dtype)
+        self.dual_coef_ = _solve_ridge(left, right).astype(Z.dtype)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Back to the original space: rows whose embedding would be close to X."""

@@ -21,12 +21,13 @@ import numpy as np
 from nearfold.blocks import get_memory, require_memory
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import HeldSquares, spans
-from nearfold.linalg.krylov import TopPairs
+from nearfold.linalg.krylov import TopPairs, estimate_absolute_trace
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import steps
 
 MOST_LANDMARKS = 1000  # when the budget, not the user, asks for landmarks
+_DENSE_ROWS = 1000  # up to here all eigenvalues are cheap
 _EXTRA_AXES = 10
 _SAMPLED = 10  # rows looked at for each landmark: max-min over all of a large table costs too much
 
@@ -79,6 +80,17 @@ def positive_pairs(pairs: TopPairs, dtype: Any) -> tuple[Floats, Floats]:
     return np.where(kept, lam, 0.0), V * kept
 
 
+def negative_share(B: HeldSquares, pairs: TopPairs) -> float:
+    """How much of sum |lam| negative eigenvalues hold; an estimate beyond a thousand rows."""
+    if pairs.lowest >= -1e3 * np.finfo(B.dtype).eps * max(float(pairs.values[0]), 0.0):
+        return 0.0
+    if B.n <= _DENSE_ROWS:
+        lam = np.linalg.eigvalsh(B.dense())
+        return float(-lam[lam < 0].sum() / np.abs(lam).sum())
+    absolute = estimate_absolute_trace(lambda V: B @ V.astype(B.dtype), B.n)
+    return float(np.clip((absolute - B.trace) / 2 / absolute, 0.0, 1.0))
+
+
 class GowerMap:
     """New rows from their distances to the rows of a classical MDS: linear in their squares."""
 
@@ -106,12 +118,18 @@ class GowerMap:
         return turned
 
 
-def landmark_mds(D: Floats, landmarks: Ints, k: int) -> tuple[GowerMap, Floats, Floats]:
-    """The map, the embedding (m, k) of all rows and the sum of squares along each axis."""
+def landmark_mds(
+    D: Floats, landmarks: Ints, k: int
+) -> tuple[GowerMap, Floats, Floats, HeldSquares, TopPairs]:
+    """The map, the embedding (m, k) of all rows and the sum of squares along each axis.
+
+    And the operator of the landmarks with its eigenpairs.
+    """
     among = np.ascontiguousarray(D[:, landmarks])
     among = (among + among.T) / 2  # a shortest path may round differently from its two ends
     B = HeldSquares(among)
-    lam, V = positive_pairs(B.top(min(k + _EXTRA_AXES, len(landmarks))), D.dtype)
+    pairs = B.top(min(k + _EXTRA_AXES, len(landmarks)))
+    lam, V = positive_pairs(pairs, D.dtype)
     rough = GowerMap(B.row_means, lam, V)
     Z = rough.place(D.T)
     centre = Z.mean(axis=0)
@@ -119,4 +137,4 @@ def landmark_mds(D: Floats, landmarks: Ints, k: int) -> tuple[GowerMap, Floats, 
     values, R = np.linalg.eigh(Z.T @ Z)
     values, R = np.maximum(values[::-1][:k], 0.0), R[:, ::-1][:, :k]
     R = R * axis_signs((Z @ R).T)
-    return rough.rotated(centre, R), Z @ R, values
+    return rough.rotated(centre, R), Z @ R, values, B, pairs

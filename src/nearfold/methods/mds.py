@@ -37,7 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import get_memory, show_bytes
 from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning, warn
-from nearfold.inputs import check_distances, check_table
+from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
 from nearfold.linalg.centred import HeldSquares, spans
 from nearfold.methods.landmark_mds import (
     affordable_landmarks,
@@ -86,7 +86,7 @@ class Monotone:
 
     def fit(self, Z: Floats | None) -> Floats:
         """Disparities for the distances of Z; without Z the dissimilarities themselves, scaled."""
-        if Z is None:
+        if Z is None or len(self.levels) == 0:
             self.values = self.levels
         else:
             means = np.bincount(self.level_of, weights=pdist(Z)) / self.counts
@@ -132,7 +132,7 @@ def smacof(
         moved, stress, size = guttman(wanted, Z, n_jobs)
         history.append(stress)
         report("stress", iteration, max_iter)
-        if len(history) > 1 and history[-2] - stress < eps * size:
+        if stress == 0.0 or (len(history) > 1 and history[-2] - stress < eps * size):
             converged = True
             break
         if monotone is not None and iteration < max_iter:
@@ -237,6 +237,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with reporting(self.verbose):
             count = self._count_landmarks(X)
             D = self._dissimilarities(X, count)
+            refuse_extreme(float(D[0].max()), np.float64)
             best = self._best_run(D, init)
         self._anchors = best.Z  # of the landmarks, or of all rows
         self.n_iter_ = best.n_iter
@@ -326,6 +327,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _best_run(self, D: Floats, init: Any) -> Smacof:
         if init is not None:
             start = np.array(init, dtype=np.float64)
+            refuse_nonfinite(start)
             if start.ndim != 2 or len(start) != len(self._fit_X):
                 raise InputError(
                     f"init matrix should be of shape ({len(self._fit_X)}, {self.n_components})"
@@ -355,16 +357,19 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _place(self, X: Array) -> Floats:
         precomputed = self._metric() == "precomputed"
-        rows = self._fit_X if self.landmarks_ is None else self._fit_X[self.landmarks_]
-        measure = None if precomputed else self._distances(rows)
+        measure = None if precomputed else self._distances(self._fit_X)
+        if measure is not None and self.landmarks_ is not None:
+            measure = measure.among(self.landmarks_)
         ended: list[bool] = []
 
         def place(some: slice) -> Floats:
             if measure is None:
                 D = X[some] if self.landmarks_ is None else X[some][:, self.landmarks_]
             else:
-                D = measure.between(X[some], rows)
+                D = measure.between(X[some], measure.X)
             D = np.asarray(D, dtype=np.float64)
+            # A row's distance to itself may round: what is that small is nothing.
+            D = np.where(1e-13 * D.max(axis=1, keepdims=True) < D, D, 0.0)
             wanted = D if self._monotone is None else self._monotone(D)
             start = nearest_mean(D, self._anchors)
             new = np.flatnonzero((D > 0).all(axis=1))

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 
+from nearfold.inputs import refuse_extreme
 from nearfold.linalg.centred import spans
 from nearfold.neighbors.exact import is_euclidean
 from nearfold.notation import Array, Floats
@@ -39,10 +40,17 @@ class Distances:
         self.params = dict(metric_params or {})
         if metric == "minkowski":
             self.params.setdefault("p", p)
+        # What these metrics learn from a table they learn from this one, not from a tile of it.
+        if metric == "seuclidean" and "V" not in self.params:
+            self.params["V"] = np.var(X, axis=0, ddof=1)
+        if metric == "mahalanobis" and not {"V", "VI"} & set(self.params):
+            self.params["VI"] = np.linalg.inv(np.cov(X.T)).T
         self.n_jobs = n_jobs
         self._plain = is_euclidean(metric, p, metric_params) and not sparse.issparse(X)
         if self._plain:
             self._centre = X.mean(axis=0, dtype=np.float64)
+            spread = np.maximum(X.max(axis=0) - self._centre, self._centre - X.min(axis=0))
+            refuse_extreme(float(spread.max(initial=0.0)), np.float64)
 
     def among(self, rows: Any) -> Distances:
         """The same for some rows of the table."""
@@ -54,6 +62,8 @@ class Distances:
         """Distances of the rows of A to the rows of B, in float64."""
         if self._plain:
             return np.sqrt(_squares(A, B, self._centre))
+        if self.metric == "cosine" and not sparse.issparse(A):
+            A, B = _rescaled(A), _rescaled(B)
         return np.asarray(pairwise_distances(A, B, metric=self.metric, n_jobs=1, **self.params))
 
     def from_rows(self, Q: Any, dtype: Any = np.float64) -> Floats:
@@ -85,6 +95,12 @@ class Distances:
             pass
         np.fill_diagonal(D, 0.0)
         return D
+
+
+def _rescaled(A: Array) -> Array:
+    """Rows by their largest entry, which changes no angle and keeps squares in range."""
+    largest = np.abs(A).max(axis=1, keepdims=True, initial=0.0)
+    return np.asarray(A / np.where(largest == 0.0, 1.0, largest))
 
 
 def _squares(A: Array, B: Array, centre: Floats) -> Floats:
