@@ -968,3 +968,34 @@ def test_integers_are_computed_in_float64():
     np.testing.assert_allclose(
         model.eigenvalues_, KernelPCA(2, kernel="rbf", gamma=0.01).fit(whole * 1.0).eigenvalues_
     )
+
+
+def tight_groups(dtype):
+    """Groups far apart, near within: |a|^2 + |b|^2 - 2 a b loses what tells members apart."""
+    rng = np.random.default_rng(1)
+    X = np.repeat(30 * rng.normal(size=(20, 5)), 20, axis=0) + 1e-3 * rng.normal(size=(400, 5))
+    return X.astype(dtype)
+
+
+def test_a_gaussian_kernel_is_never_called_indefinite():
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.repeat(100 * rng.normal(size=(40, 5)), 20, axis=0) + 1e-3 * rng.normal(size=(800, 5))
+        low = KernelPCA(3, kernel="rbf", gamma=1.0, low_rank=700, random_state=seed).fit(X)
+        exact = KernelPCA(3, kernel="rbf", gamma=1.0).fit(X)
+        np.testing.assert_allclose(low.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
+
+
+def test_near_pairs_keep_their_digits_in_float32():
+    X = tight_groups(np.float32)
+    want = KernelPCA(3, kernel="rbf", gamma=1.0).fit(X.astype(np.float64)).eigenvalues_
+    theirs = sklearn.decomposition.KernelPCA(3, kernel="rbf", gamma=1.0, eigen_solver="dense")
+    np.testing.assert_allclose(theirs.fit(X).eigenvalues_, want, rtol=3e-6)
+    got = KernelPCA(3, kernel="rbf", gamma=1.0).fit(X).eigenvalues_
+    np.testing.assert_allclose(got, want, rtol=3e-6)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_powers_that_overflow_are_refused_also_at_low_rank():
+    with pytest.raises(NearfoldError):
+        KernelPCA(2, kernel="poly", low_rank=20, random_state=0).fit(table() * 1e60)

@@ -790,3 +790,9 @@ def test_the_matrix_given_is_only_read():
     for metric_mds in (True, False):
         MDS(metric="precomputed", metric_mds=metric_mds).fit(D)
     np.testing.assert_array_equal(D, kept)
+
+
+def test_fitted_rows_come_back_also_when_their_distance_rounds_in_float32():
+    X = table(dtype=np.float32)
+    model = MDS(2, metric="cosine").fit(X)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=0, atol=1e-4)

@@ -61,6 +61,8 @@ def pivoted_cholesky(
     left = diagonal.astype(np.float64).copy()
     trace = float(left.sum())
     floor = 100 * float(np.finfo(dtype).eps) * float(diagonal.max(initial=0.0))
+    if not np.isfinite(diagonal).all():
+        raise InputError("the kernel overflows: divide the columns by a constant first.")
     if diagonal.min(initial=0.0) < -floor:
         raise InputError(_INDEFINITE)
     pivots: list[int] = []

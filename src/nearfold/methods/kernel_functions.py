@@ -60,9 +60,11 @@ class KernelFunction:
             return K.toarray() if sparse.issparse(K) else np.asarray(K)
         K = A @ B.T
         if self.kernel == "rbf":
+            a, b = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B)
             K *= -2.0
-            K += np.einsum("ij,ij->i", A, A)[:, None]
-            K += np.einsum("ij,ij->i", B, B)
+            K += a[:, None]
+            K += b
+            self._measure_near_pairs(A, B, a, b, K)
             np.maximum(K, 0.0, out=K)
             K *= -self.gamma
             np.exp(K, out=K)
@@ -76,6 +78,18 @@ class KernelFunction:
                     K * K, K, out=K
                 )
         return K
+
+    def _measure_near_pairs(self, A: Array, B: Array, a: Floats, b: Floats, squares: Array) -> None:
+        """Measure pairs again whose difference of large squares has lost digits that matter."""
+        size = float(a.max(initial=0.0) + b.max(initial=0.0))
+        eps = float(np.finfo(squares.dtype).eps)
+        if 4 * self.gamma * eps * size <= 50 * eps:
+            return
+        near = np.nonzero((squares < 0.05 * size) & (squares < 40 / self.gamma))
+        for few in spans(len(near[0]), max(1, 2**20 // max(1, A.shape[1]))):
+            i, j = near[0][few], near[1][few]
+            difference = A[i] - B[j]
+            squares[i, j] = np.einsum("ij,ij->i", difference, difference)
 
     def matrix(self, A: Any, dtype: Any, n_jobs: int | None = None) -> Array:
         """k of all rows of A (prepared) with each other: half of the tiles, as it is symmetric."""

@@ -361,6 +361,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if measure is not None and self.landmarks_ is not None:
             measure = measure.among(self.landmarks_)
         ended: list[bool] = []
+        nothing = max(1e-13, 20 * float(np.finfo(X.dtype).eps))
 
         def place(some: slice) -> Floats:
             if measure is None:
@@ -369,7 +370,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 D = measure.between(X[some], measure.X)
             D = np.asarray(D, dtype=np.float64)
             # A row's distance to itself may round: what is that small is nothing.
-            D = np.where(1e-13 * D.max(axis=1, keepdims=True) < D, D, 0.0)
+            D = np.where(nothing * D.max(axis=1, keepdims=True) < D, D, 0.0)
             wanted = D if self._monotone is None else self._monotone(D)
             start = nearest_mean(D, self._anchors)
             new = np.flatnonzero((D > 0).all(axis=1))
