@@ -36,7 +36,7 @@ from nearfold.errors import SolverError
 from nearfold.notation import Array, Floats, Ints
 
 _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
-_MOST_WORK = 4e11  # multiplications: beyond, GMRES is as quick
+_MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
 _SURE_ROWS = 2000  # up to here a factor is cheap however it fills
 _PATTERN = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
 
@@ -108,7 +108,7 @@ class _Solver:
             return self._factor.solve(b, trans=trans)
         A = self.G if trans == "N" else self.transposed
         rough = LinearOperator(A.shape, lambda c: self._factor.solve(c, trans=trans))
-        x, failed = gmres(A, b, M=rough, rtol=1e-10, restart=100, maxiter=20)
+        x, failed = gmres(A, b, M=rough, rtol=1e-12, restart=100, maxiter=30)
         self.converged &= failed == 0
         return x
 
