@@ -26,6 +26,7 @@ _HOME = {
     "KNeighborsRegressor": "nearfold.methods.knn",
     "RadiusNeighborsClassifier": "nearfold.methods.radius_knn",
     "RadiusNeighborsRegressor": "nearfold.methods.radius_knn",
+    "Covariance": "nearfold.metrics.covariance",
     "diagnose": "nearfold.report.doctor",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
@@ -37,6 +38,7 @@ __all__ = [
     "MDS",
     "PCA",
     "ClassicalMDS",
+    "Covariance",
     "IncrementalPCA",
     "Isomap",
     "KNeighborsClassifier",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     )
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
+    from nearfold.metrics.covariance import Covariance
     from nearfold.report.doctor import diagnose
     from nearfold.run import progress
 

@@ -16,14 +16,15 @@ class Method:
 
     name: str
     module: str
-    kind: str  # neighbours, reduction, classifier, regressor
+    kind: str  # neighbours, reduction, classifier, regressor, metric
     section: str  # where the book has it
     summary: str
     check_params: dict[str, Any] = field(default_factory=dict)  # for scikit-learn's checks
 
     def load(self) -> type[Any]:
         """Its estimator class."""
-        cls: type[Any] = getattr(import_module(f"nearfold.methods.{self.module}"), self.name)
+        home = "metrics" if self.kind == "metric" else "methods"
+        cls: type[Any] = getattr(import_module(f"nearfold.{home}.{self.module}"), self.name)
         return cls
 
 
@@ -46,6 +47,7 @@ METHODS = (
     Method("Isomap", "isomap", "reduction", "10.5.1", "distances along the manifold, kept"),
     Method("LocallyLinearEmbedding", "lle", "reduction", "10.5.2", "local weights, kept"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
+    Method("Covariance", "covariance", "metric", "10.6", "each direction in units of its spread"),
 )
 # fmt: on
 

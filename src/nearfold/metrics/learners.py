@@ -1,0 +1,378 @@
+"""What metric learners learn from, one base class each: labels, pairs, triplets, quadruplets.
+
+A learner of tuples takes them in three ways, told apart by what is given:
+
+    fit(tuples, y)              vectors (n, size, d), metric-learn's form; or (n, size) row ids if
+                                the constructor was given a `preprocessor` to look them up in
+    fit(X, pairs=..., ids=...)  a table, and tuples of its rows: array, frame, list or CSV file
+    fit(X, y)                   a table and class labels, from which tuples are drawn
+
+Fitted on tuples it also judges tuples: `predict`, `decision_function`, `score`, as in metric-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from nearfold.errors import InputError
+from nearfold.inputs import check_table
+from nearfold.metrics.drawing import (
+    default_count,
+    draw_pairs,
+    draw_quadruplets,
+)
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.tuples import (
+    Tuples,
+    from_ids,
+    from_links,
+    from_vectors,
+    is_vectors,
+    look_up,
+    points_of_tuples,
+)
+from nearfold.notation import Array, Floats, Ints
+from nearfold.run import random_state, reporting
+
+
+class LabelLearner(MahalanobisMetric):
+    """Learns from a table and class labels."""
+
+    classes_: Array
+
+    def _labelled(self, X: Any, y: Any) -> tuple[Array, Ints]:
+        """The table and the label of each row, a number from 0."""
+        X = look_up(getattr(self, "preprocessor", None), X)
+        X, y = check_table(self, X, reset=True, y=y, ensure_min_samples=2)
+        check_classification_targets(y)
+        classes, label = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(
+                f"{type(self).__name__} needs at least two classes; y holds only one class, "
+                f"{classes[0]!r}."
+            )
+        self.classes_ = classes
+        return X, label
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _judges_tuples(learner: Any) -> bool:
+    """Not after learning from labels: rows are what such a learner knows then."""
+    return not getattr(learner, "learned_from_labels_", False)
+
+
+class TupleLearner(LabelLearner):
+    """Learns from tuples of rows, or from labels by drawing tuples."""
+
+    _size: int
+    _draw: Callable[..., Tuples]
+
+    def _gather(self, X: Any, y: Any, tuples: Any, ids: Any, links: Any = (None, None)) -> Tuples:
+        """The tuples, whichever way they were given."""
+        if X is None and is_vectors(tuples):
+            X, tuples = tuples, None
+        preprocessor = getattr(self, "preprocessor", None)
+        given = tuples is not None or any(link is not None for link in links)
+        self.learned_from_labels_ = False
+        if given:
+            if X is None:
+                X = preprocessor
+            if X is None:
+                raise InputError("row ids need the table X whose rows they name.")
+            table = check_table(self, X, reset=True, ensure_min_samples=2)
+            if tuples is not None:
+                return from_ids(table, tuples, self._size, ids, y if self._size == 2 else None)
+            return from_links(table, *links, ids)
+        if X is not None and np.ndim(X) == 3:
+            found = from_vectors(X, self._size, y, preprocessor)
+        elif preprocessor is not None and np.ndim(X) == 2:
+            sign = y if self._size == 2 else None
+            if callable(preprocessor):
+                found = from_vectors(X, self._size, sign, preprocessor)
+            else:
+                found = from_ids(np.asarray(preprocessor), X, self._size, None, sign)
+        else:
+            self._refuse_bare_ids(X, y)
+            table, label = self._labelled(X, y)
+            self.learned_from_labels_ = True
+            return self._draw(table, label, random_state(getattr(self, "random_state", None)))
+        self.n_features_in_ = found.X.shape[1]
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return found
+
+    def _refuse_bare_ids(self, X: Any, y: Any) -> None:
+        """Whole numbers in `size` columns are ids whose table was forgotten, not a table."""
+        ids = np.asarray(X)
+        if ids.ndim != 2 or ids.shape[1] != self._size or ids.dtype.kind not in "iu":
+            return
+        if self._size > 2 or (y is not None and np.isin(np.asarray(y), (1, -1)).all()):
+            raise InputError(
+                f"these look like row ids ({self._size} columns of whole numbers), but there is no "
+                "table to look them up in: use fit(X, pairs=...) or the like, or preprocessor=X."
+            )
+
+
+class PairLearner(TupleLearner):
+    """Learns from must-link and cannot-link pairs."""
+
+    _size = 2
+
+    def fit(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        pairs: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
+        ids: Any = None,
+        calibration_params: dict[str, Any] | None = None,
+    ) -> Any:
+        """Learn from pairs of vectors and y = +-1, from pairs of rows of X, or from labels.
+
+        `pairs`: row ids, two columns with y = +-1, or three of which the last says +-1; an array,
+        a frame, a list or the path of a CSV file. `must_link`, `cannot_link`: the same as two
+        lists. `ids`: what the rows of X are called, if not by their position.
+        `calibration_params` go to `calibrate_threshold`.
+        """
+        with reporting(getattr(self, "verbose", False)):
+            found = self._gather(X, y, pairs, ids, (must_link, cannot_link))
+            self._learn(found)
+        if not self.learned_from_labels_:
+            v = found.differences()
+            distance = np.linalg.norm(v @ self.components_.T, axis=1)
+            self._calibrate(distance, found.sign, **(calibration_params or {}))
+        return self
+
+    def _learn(self, pairs: Tuples) -> None:
+        raise NotImplementedError
+
+    def _draw(self, X: Array, label: Ints, random: Any) -> Tuples:
+        count = default_count(len(self.classes_), getattr(self, "n_constraints", None))
+        return draw_pairs(X, label, count, random)
+
+    @available_if(_judges_tuples)
+    def decision_function(self, pairs: Any) -> Floats:
+        """Minus the distance of each pair."""
+        return self.pair_score(pairs)
+
+    @available_if(_judges_tuples)
+    def predict(self, pairs: Any) -> Ints:
+        """1 for pairs at most `threshold_` apart, -1 for the others."""
+        return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
+
+    @available_if(_judges_tuples)
+    def score(self, pairs: Any, y: Any) -> float:
+        """The area under the ROC curve: how often a must-link pair is the nearer one."""
+        return float(roc_auc_score(y, self.decision_function(pairs)))
+
+    def set_threshold(self, threshold: float) -> Any:
+        """Set the distance up to which a pair is predicted to belong together."""
+        check_is_fitted(self, "components_")
+        try:
+            self.threshold_ = float(threshold)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Parameter threshold must be a real number. Got {type(threshold)} instead."
+            ) from error
+        return self
+
+    def calibrate_threshold(
+        self,
+        pairs_valid: Any,
+        y_valid: Any,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+    ) -> Any:
+        """Choose the threshold on these pairs.
+
+        `strategy`: "accuracy"; "f_beta"; "max_tpr" or "max_tnr", the largest true positive
+        (negative) rate with the other one at least `min_rate`.
+        """
+        y_valid = np.asarray(y_valid)
+        self._calibrate(self.pair_distance(pairs_valid), y_valid, strategy, min_rate, beta)
+        return self
+
+    def _calibrate(
+        self,
+        distance: Floats,
+        sign: Ints,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+    ) -> None:
+        self.threshold_ = choose_threshold(distance, sign, strategy, min_rate, beta)
+
+
+def choose_threshold(
+    distance: Floats, sign: Ints, strategy: str, min_rate: float | None, beta: float
+) -> float:
+    """The distance that parts must-link from cannot-link pairs best; half-way between two pairs."""
+    if strategy not in ("accuracy", "f_beta", "max_tpr", "max_tnr"):
+        raise InputError(
+            f"strategy={strategy!r}: use 'accuracy', 'f_beta', 'max_tpr' or 'max_tnr'."
+        )
+    constrained = strategy in ("max_tpr", "max_tnr")
+    if constrained and (min_rate is None or not 0 <= min_rate <= 1):
+        raise InputError(f"strategy={strategy!r} needs min_rate in [0, 1]; it is {min_rate!r}.")
+    order = np.argsort(distance, kind="stable")
+    distance, alike = distance[order], sign[order] > 0
+    cuts = np.flatnonzero(np.append(distance[1:] > distance[:-1], True)) + 1
+    taken = np.concatenate([[0], cuts])  # the first `taken` pairs are called must-link
+    positive, negative = max(int(alike.sum()), 1), max(int((~alike).sum()), 1)
+    hits = np.concatenate([[0], np.cumsum(alike)])[taken]
+    tpr, tnr = hits / positive, 1 - (taken - hits) / negative
+    if strategy == "accuracy":
+        merit = hits - (taken - hits)
+    elif strategy == "f_beta":
+        merit = (1 + beta**2) * hits / (taken + beta**2 * positive)
+    elif strategy == "max_tpr":
+        merit = np.where(tnr >= min_rate, tpr, -1.0)
+    else:
+        merit = np.where(tpr >= min_rate, tnr, -1.0)
+    t = int(taken[np.argmax(merit)])
+    if t == 0:
+        return float(np.nextafter(distance[0], -np.inf))
+    # Half-way to the next pair, so that rounding of either distance decides nothing.
+    return float(distance[t - 1] if t == len(distance) else (distance[t - 1] + distance[t]) / 2)
+
+
+class TripletLearner(TupleLearner):
+    """Learns from triplets (a, b, c): a is nearer to b than to c."""
+
+    _size = 3
+
+    def fit(self, X: Any = None, y: Any = None, *, triplets: Any = None, ids: Any = None) -> Any:
+        """Learn from triplets of vectors (n, 3, d), of rows of X (`triplets`), or from labels."""
+        with reporting(getattr(self, "verbose", False)):
+            self._learn(self._gather(X, y, triplets, ids))
+        return self
+
+    def _learn(self, triplets: Tuples) -> None:
+        raise NotImplementedError
+
+    @available_if(_judges_tuples)
+    def decision_function(self, triplets: Any) -> Floats:
+        """How much farther c is from a than b is."""
+        check_is_fitted(self, "components_")
+        points = points_of_tuples(triplets, 3, getattr(self, "preprocessor", None))
+        self._refuse_width(points)
+        Z = points @ self.components_.T
+        far, near = Z[:, 0] - Z[:, 2], Z[:, 0] - Z[:, 1]
+        return np.asarray(np.linalg.norm(far, axis=1) - np.linalg.norm(near, axis=1))
+
+    @available_if(_judges_tuples)
+    def predict(self, triplets: Any) -> Ints:
+        """1 where a is nearer to b than to c, -1 elsewhere."""
+        return np.where(self.decision_function(triplets) > 0, 1, -1)
+
+    @available_if(_judges_tuples)
+    def score(self, triplets: Any, y: Any = None) -> float:
+        """The share of triplets in which a is nearer to b than to c."""
+        return float(np.mean(self.predict(triplets) > 0))
+
+
+class QuadrupletLearner(TupleLearner):
+    """Learns from quadruplets (a, b, c, d): a and b are nearer than c and d."""
+
+    _size = 4
+
+    def fit(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        quadruplets: Any = None,
+        ids: Any = None,
+        weights: Any = None,
+    ) -> Any:
+        """Learn from quadruplets of vectors (n, 4, d), of rows of X, or from labels.
+
+        `weights`: how much each quadruplet counts.
+        """
+        with reporting(getattr(self, "verbose", False)):
+            found = self._gather(X, y, quadruplets, ids)
+            w = getattr(self, "weights", None) if weights is None else weights
+            w = np.ones(len(found.rows)) if w is None else np.asarray(w, dtype=np.float64)
+            if w.shape != (len(found.rows),) or not (w >= 0).all() or not 0 < w.sum() < np.inf:
+                raise InputError(
+                    f"weights are {len(found.rows)} finite numbers, one per quadruplet, none "
+                    f"negative and not all 0; these have shape {w.shape}."
+                )
+            self._learn(found, w / w.sum())
+        return self
+
+    def _learn(self, quadruplets: Tuples, weights: Floats) -> None:
+        raise NotImplementedError
+
+    def _draw(self, X: Array, label: Ints, random: Any) -> Tuples:
+        count = default_count(len(self.classes_), getattr(self, "n_constraints", None))
+        return draw_quadruplets(X, label, count, random)
+
+    @available_if(_judges_tuples)
+    def decision_function(self, quadruplets: Any) -> Floats:
+        """How much farther apart c and d are than a and b."""
+        check_is_fitted(self, "components_")
+        points = points_of_tuples(quadruplets, 4, getattr(self, "preprocessor", None))
+        self._refuse_width(points)
+        Z = points @ self.components_.T
+        far, near = Z[:, 2] - Z[:, 3], Z[:, 0] - Z[:, 1]
+        return np.asarray(np.linalg.norm(far, axis=1) - np.linalg.norm(near, axis=1))
+
+    @available_if(_judges_tuples)
+    def predict(self, quadruplets: Any) -> Ints:
+        """1 where a and b are nearer than c and d, -1 elsewhere."""
+        return np.where(self.decision_function(quadruplets) > 0, 1, -1)
+
+    @available_if(_judges_tuples)
+    def score(self, quadruplets: Any, y: Any = None) -> float:
+        """The share of quadruplets in which a and b are nearer than c and d."""
+        return float(np.mean(self.predict(quadruplets) > 0))
+
+
+def initial_metric(points: Array, prior: Any, random: Any, name: str = "prior") -> Floats:
+    """A positive definite M to begin with, or to stay near to.
+
+    "identity"; "covariance", the inverse covariance of the points; "random"; or a matrix.
+    """
+    d = points.shape[1]
+    if isinstance(prior, str):
+        if prior == "identity":
+            return np.eye(d)
+        if prior == "covariance":
+            unique = np.unique(points, axis=0).astype(np.float64)
+            covariance = np.atleast_2d(np.cov(unique, rowvar=False))
+            lam, U = np.linalg.eigh(covariance)
+            if lam[0] <= 10 * d * np.finfo(np.float64).eps * lam[-1]:
+                raise InputError(
+                    f"{name}='covariance' needs points that vary in all directions, but their "
+                    "covariance is singular: leave out constant columns, or reduce with PCA first."
+                )
+            return np.asarray((U / lam) @ U.T)
+        if prior == "random":
+            A = random.standard_normal((d, 2 * d))
+            return np.asarray(A @ A.T / (2 * d))
+        raise InputError(
+            f"{name}={prior!r}: use 'identity', 'covariance', 'random' or a matrix ({d} x {d})."
+        )
+    M = np.asarray(prior, dtype=np.float64)
+    if M.shape != (d, d):
+        raise InputError(f"{name} must be a matrix of shape ({d}, {d}); its shape is {M.shape}.")
+    if not np.allclose(M, M.T):
+        raise InputError(f"{name} is not symmetric.")
+    if np.linalg.eigvalsh(M)[0] <= 0:
+        raise InputError(f"{name} is not positive definite.")
+    return M.copy()

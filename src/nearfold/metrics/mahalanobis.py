@@ -1,0 +1,205 @@
+"""The Mahalanobis distance that every metric learner ends in (section 10.6, (10.32)-(10.34)).
+
+    dist^2(x, y) = (x - y)^T M (x - y) = |P^T (x - y)|^2,   M = P P^T positive semidefinite
+
+Symbols: M (d, d), P (d, r) with r the rank of M, Z = X P the rows in the learned space, where
+the distance is the Euclidean one. `components_` is P^T.
+
+P is known only up to a rotation. Ours is fixed: the columns of P are the eigenvectors of M times
+the roots of their eigenvalues, largest first, signs by the package's one rule. So two learners
+with the same M give the same Z, and the first columns of P are the best low-rank metric.
+Eigenvalues that are rounding beside the largest are dropped, so P has as many columns as M has
+rank (end of section 10.6).
+
+Cost: O(d^3) once, to find P; O(m d r) to transform m rows.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh, svd
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nearfold.errors import InputError, SolverError
+from nearfold.inputs import check_table
+from nearfold.linalg import fix_signs
+from nearfold.metrics.tuples import look_up, points_of_tuples
+from nearfold.notation import Array, Floats
+from nearfold.run import one_blas_thread
+
+
+def factor_metric(M: Floats) -> Floats:
+    """P^T (r, d) in the fixed form, from M."""
+    if not np.isfinite(M).all():
+        raise SolverError("the learned matrix M is not finite.")
+    with one_blas_thread():
+        lam, U = eigh((M + M.T) / 2)  # (10.34): M = U diag(lam) U^T
+    lam, U = lam[::-1], U[:, ::-1]
+    keep = lam > 10 * len(M) * np.finfo(np.float64).eps * max(lam[0], 0.0)
+    return fix_signs((U[:, keep] * np.sqrt(lam[keep])).T)
+
+
+def factor_map(L: Floats) -> Floats:
+    """P^T (r, d) in the fixed form, from any L (r', d) with M = L^T L."""
+    if not np.isfinite(L).all():
+        raise SolverError("the learned linear map is not finite.")
+    with one_blas_thread():
+        _, s, Vt = svd(L, full_matrices=False)
+    keep = s > 10 * max(L.shape) * np.finfo(np.float64).eps * s[:1].max(initial=0.0)
+    return fix_signs(s[keep, None] * Vt[keep])
+
+
+def count_kept(P_t: Floats, rank: int | float) -> int:
+    """How many rows of P^T to keep: a number, or the fewest that hold a share of the trace of M."""
+    if isinstance(rank, Integral) and not isinstance(rank, bool):
+        if rank < 1:
+            raise InputError(f"rank={rank}: keep at least one dimension.")
+        return min(int(rank), len(P_t))
+    if isinstance(rank, float) and 0 < rank <= 1:
+        share = np.cumsum(np.sum(P_t**2, axis=1))
+        return int(np.searchsorted(share, rank * share[-1] * (1 - 1e-12)) + 1)
+    raise InputError(f"rank={rank!r}: use a whole number, or a share of the trace in (0, 1].")
+
+
+class MahalanobisDistance:
+    """A learned distance between two vectors: `distance(u, v)`; can be pickled."""
+
+    def __init__(self, components: Array) -> None:
+        self.components = components
+
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
+        """The distance of u and v, or its square."""
+        difference = np.asarray(u, dtype=np.float64) - np.asarray(v, dtype=np.float64)
+        if difference.ndim != 1 or len(difference) != self.components.shape[1]:
+            raise InputError(
+                f"the metric compares vectors of {self.components.shape[1]} values; these have "
+                f"shapes {np.shape(u)} and {np.shape(v)}."
+            )
+        z = self.components @ difference
+        return float(z @ z) if squared else float(np.sqrt(z @ z))
+
+
+class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What all metric learners share: a learned M = P P^T and what can be done with it.
+
+    Attributes: `components_` (P^T, in the fixed form of this module), `rank_`.
+    """
+
+    components_: Array
+
+    def _set_metric(self, M: Floats, dtype: Any, rank: Any = None) -> None:
+        """Keep the learned M."""
+        self._keep(factor_metric(np.asarray(M, dtype=np.float64)), dtype, rank)
+
+    def _set_map(self, L: Floats, dtype: Any, rank: Any = None) -> None:
+        """Keep the learned map L, M = L^T L."""
+        self._keep(factor_map(np.asarray(L, dtype=np.float64)), dtype, rank)
+
+    def _keep(self, P_t: Floats, dtype: Any, rank: Any) -> None:
+        if len(P_t) == 0:
+            raise SolverError(
+                f"{type(self).__name__} learned the metric 0, in which all rows are equal: what it "
+                "learned from does not tell any rows apart."
+            )
+        kept = P_t if rank is None else P_t[: count_kept(P_t, rank)]
+        self.components_ = np.ascontiguousarray(kept, dtype=dtype)
+        self.rank_ = len(kept)
+
+    def transform(self, X: Any) -> Array:
+        """The rows in the learned space, Z = X P: there the distance is the Euclidean one."""
+        check_is_fitted(self, "components_")
+        X = check_table(self, look_up(getattr(self, "preprocessor", None), X), reset=False)
+        return np.asarray(X @ self.components_.T)
+
+    def get_mahalanobis_matrix(self) -> Floats:
+        """M, symmetric and positive semidefinite."""
+        check_is_fitted(self, "components_")
+        P_t = self.components_.astype(np.float64)
+        return np.asarray(P_t.T @ P_t)  # (10.34)
+
+    def get_metric(self) -> MahalanobisDistance:
+        """The distance of two vectors as a callable, for whatever takes a metric.
+
+        For nearest neighbours give the learner itself, `KNeighborsClassifier(metric=learner)`:
+        the rows are then transformed once, and the search is the fast Euclidean one.
+        """
+        check_is_fitted(self, "components_")
+        return MahalanobisDistance(self.components_.astype(np.float64))
+
+    def pair_distance(self, pairs: Any) -> Floats:
+        """The learned distance of each pair: (n, 2, d) vectors, or row ids if there is a
+        preprocessor.
+        """
+        check_is_fitted(self, "components_")
+        points = points_of_tuples(pairs, 2, getattr(self, "preprocessor", None))
+        self._refuse_width(points)
+        difference = points[:, 0] - points[:, 1]
+        return np.asarray(np.linalg.norm(difference @ self.components_.T, axis=1))
+
+    def pair_score(self, pairs: Any) -> Floats:
+        """Minus the distance of each pair: the larger, the more alike."""
+        return -self.pair_distance(pairs)
+
+    def _refuse_width(self, points: Array) -> None:
+        d = self.components_.shape[1]
+        if points.shape[2] != d:
+            raise InputError(
+                f"the points of these tuples have {points.shape[2]} features, but "
+                f"{type(self).__name__} is expecting {d} features as input."
+            )
+
+    def truncate(self, rank: int | float) -> Any:
+        """A copy whose metric has at most this rank, or holds this share of the trace of M.
+
+        Of all metrics of that rank it is the nearest to M.
+        """
+        check_is_fitted(self, "components_")
+        shorter = copy(self)
+        shorter.components_ = self.components_[
+            : count_kept(self.components_.astype(np.float64), rank)
+        ]
+        shorter.rank_ = len(shorter.components_)
+        return shorter
+
+    def column_weights(self, X: Any = None) -> Floats:
+        """How much each column counts: the diagonal of M; with X, its share of the distances.
+
+        A column's share is its part in the mean squared distance of the rows of X, cross terms
+        halved between the two columns; the shares sum to 1, and one below 0 draws rows nearer.
+        """
+        return (
+            np.asarray(np.sum(self.column_pair_weights(X), axis=1))
+            if X is not None
+            else (np.diagonal(self.get_mahalanobis_matrix()).copy())
+        )
+
+    def column_pair_weights(self, X: Any = None) -> Floats:
+        """How much each pair of columns counts: M; with X, shares of the mean squared distance."""
+        M = self.get_mahalanobis_matrix()
+        if X is None:
+            return M
+        X = check_table(self, X, reset=False, ensure_min_samples=2).astype(np.float64)
+        parts = M * np.atleast_2d(np.cov(X, rowvar=False))
+        return np.asarray(parts / parts.sum())
+
+    def explain_pairs(self, pairs: Any) -> Floats:
+        """What each column adds to the squared distance of each pair, (n, d): rows sum to it."""
+        check_is_fitted(self, "components_")
+        points = points_of_tuples(pairs, 2, getattr(self, "preprocessor", None))
+        self._refuse_width(points)
+        difference = (points[:, 0] - points[:, 1]).astype(np.float64)
+        return np.asarray(difference * (difference @ self.get_mahalanobis_matrix()))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,311 @@
+"""What is told about rows: must-link and cannot-link pairs, triplets, quadruplets.
+
+They come as vectors, (n, size, d) arrays as in metric-learn, or as ids of the rows of a table: an
+array, a list, a frame or a CSV file with one column per member and, for pairs, an optional last
+column that says must-link (1) or cannot-link (-1). Inside the package they are always one table of
+points and the row numbers of the members.
+
+What cannot be meant is answered here, once for all learners:
+
+    an id that no row has              an error that shows the first of them
+    a pair both must- and cannot-link  an error that shows it
+    a row that cannot link to itself   an error that shows it
+    a row that must link to itself     says nothing: left out, with a warning
+    a pair given twice, (a, b), (b, a) counted once, with a warning
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfold.errors import InputError, warn
+from nearfold.inputs import refuse_nonfinite
+from nearfold.notation import Array, Floats, Ints
+
+SIGNS = {
+    **dict.fromkeys(["1", "+1", "+", "true", "must", "must-link", "must_link", "similar"], 1),
+    **dict.fromkeys(["-1", "0", "-", "false", "cannot", "cannot-link", "cannot_link"], -1),
+    "dissimilar": -1,
+}
+_SHOWN = 5
+_MEMBERS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Points X (p, d); the row numbers (n, size) of the members; for pairs their sign, +1 or -1."""
+
+    X: Array
+    rows: Ints
+    sign: Ints
+
+    def differences(self, first: int = 0, second: int = 1) -> Floats:
+        """x_first - x_second of every tuple, (n, d), in float64."""
+        a, b = self.X[self.rows[:, first]], self.X[self.rows[:, second]]
+        return a.astype(np.float64) - b
+
+    def split(self) -> tuple[Floats, Floats]:
+        """The differences of the must-link and of the cannot-link pairs."""
+        v = self.differences()
+        return v[self.sign > 0], v[self.sign < 0]
+
+
+def is_vectors(tuples: Any) -> bool:
+    """Whether tuples are given as vectors rather than as ids."""
+    return not isinstance(tuples, str | Path) and np.ndim(tuples) == 3
+
+
+def look_up(preprocessor: Any, rows: Any) -> Any:
+    """The rows themselves, or those that a preprocessor (a table or a callable) has for these ids."""
+    if preprocessor is None or np.ndim(rows) != 1:
+        return rows
+    if callable(preprocessor):
+        return np.asarray(preprocessor(rows))
+    table = np.asarray(preprocessor)
+    return table[_places(np.asarray(rows)[:, None], None, len(table)).ravel()]
+
+
+def points_of_tuples(tuples: Any, size: int, preprocessor: Any = None) -> Array:
+    """The members as vectors (n, size, d)."""
+    name = _MEMBERS[size]
+    if preprocessor is not None and np.ndim(tuples) == 2:
+        ids = np.asarray(tuples)
+        flat = look_up(preprocessor, ids.ravel())
+        tuples = np.asarray(flat).reshape(*ids.shape, -1)
+    points = np.asarray(tuples)
+    if points.ndim != 3 or points.shape[1] != size:
+        raise InputError(
+            f"{name} are an array of shape (n, {size}, d), or (n, {size}) ids with a preprocessor; "
+            f"this one has shape {points.shape}."
+        )
+    if points.dtype not in (np.float32, np.float64):
+        points = points.astype(np.float64)
+    if len(points) == 0:
+        raise InputError(f"there are no {name}.")
+    refuse_nonfinite(points.reshape(-1, points.shape[2]))
+    return points
+
+
+def from_vectors(tuples: Any, size: int, sign: Any = None, preprocessor: Any = None) -> Tuples:
+    """Tuples from metric-learn's form; every one counts, also if it is there twice."""
+    points = points_of_tuples(tuples, size, preprocessor)
+    n = len(points)
+    signs = np.ones(n, dtype=np.int64) if size > 2 else _check_signs(sign, n)
+    rows = np.arange(n)[:, None] + n * np.arange(size)[None, :]
+    return Tuples(np.concatenate(list(points.swapaxes(0, 1))), rows, signs)
+
+
+def from_ids(table: Array, tuples: Any, size: int, ids: Any = None, sign: Any = None) -> Tuples:
+    """Tuples of rows of a (checked) table, given by position or by the `ids` of its rows."""
+    known = None if ids is None else np.asarray(ids)
+    if known is not None and len(known) != len(table):
+        raise InputError(f"there are {len(known)} ids for {len(table)} rows.")
+    cells = _drop_header(_cells(tuples), size, known, len(table), sign is None)
+    if cells.shape[1] == size + 1 and size == 2 and sign is None:
+        cells, sign = cells[:, :2], _read_signs(cells[:, 2])
+    if cells.shape[1] != size:
+        raise InputError(
+            f"{_MEMBERS[size]} of row ids have {size} columns"
+            + (" (or 3, the last one 1 for must-link and -1 for cannot-link)" * (size == 2))
+            + f"; these have {cells.shape[1]}."
+        )
+    if len(cells) == 0:
+        raise InputError(f"there are no {_MEMBERS[size]}.")
+    rows = _places(cells, known, len(table))
+    shown = np.arange(len(table)) if known is None else known
+    if size == 2:
+        rows, signs = _settle_pairs(rows, _check_signs(sign, len(rows)), shown)
+    else:
+        rows, signs = _settle_larger(rows, shown), np.ones(0, dtype=np.int64)
+    return Tuples(table, rows, signs)
+
+
+def from_links(table: Array, must_link: Any, cannot_link: Any, ids: Any = None) -> Tuples:
+    """Pairs from two lists: those that belong together and those that do not."""
+    known = None if ids is None else np.asarray(ids)
+    parts = [
+        _drop_header(_cells(pairs), 2, known, len(table), True) if pairs is not None else None
+        for pairs in (must_link, cannot_link)
+    ]
+    present = [part for part in parts if part is not None]
+    for part in present:
+        if part.shape[1] != 2:
+            raise InputError(f"must_link and cannot_link have two columns, not {part.shape[1]}.")
+    sign = np.repeat([1, -1], [0 if part is None else len(part) for part in parts])
+    return from_ids(table, np.concatenate(present), 2, ids, sign)
+
+
+def _cells(tuples: Any) -> Array:
+    """The table of ids as an array, whatever it came in."""
+    if isinstance(tuples, str | Path):
+        import polars
+
+        path = Path(tuples)
+        if not path.exists():
+            raise InputError(f"there is no file {str(path)!r}.")
+        try:
+            frame = polars.read_csv(path, has_header=False, infer_schema=False)
+        except polars.exceptions.PolarsError as error:
+            raise InputError(f"{str(path)!r} cannot be read as a table of ids: {error}") from error
+        return np.array([[c.strip() if c else c for c in row] for row in frame.rows()], object)
+    if hasattr(tuples, "columns"):
+        return np.asarray(tuples.to_numpy())
+    cells = np.asarray(tuples)
+    if cells.dtype.kind == "U" and isinstance(tuples, list | tuple):
+        cells = np.array(tuples, dtype=object)  # numbers beside texts stay numbers
+    if cells.ndim != 2:
+        raise InputError(f"a table of ids has two dimensions; this one has shape {cells.shape}.")
+    return cells
+
+
+def _drop_header(cells: Array, size: int, known: Array | None, m: int, signed: bool) -> Array:
+    """Without a first line that names the columns: none of its cells is an id or a sign."""
+    if len(cells) < 2 or not all(isinstance(cell, str) for cell in cells[0]):
+        return cells
+    members, rest = cells[:1, :size], cells[0, size:]
+    if signed and any(str(cell).lower() in SIGNS for cell in rest):
+        return cells
+    return cells[1:] if (_find(members, known, m) < 0).all() else cells
+
+
+def _find(cells: Array, known: Array | None, m: int) -> Ints:
+    """The row numbers of these ids, -1 where there is none."""
+    flat = cells.ravel()
+    if known is None:
+        try:
+            numbers = flat.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = np.array([_number(cell) for cell in flat])
+        with np.errstate(invalid="ignore"):
+            fits = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < m)
+        return np.where(fits, np.where(fits, numbers, 0), -1).astype(np.int64).reshape(cells.shape)
+    by_value = {value: row for row, value in enumerate(known.tolist())}
+    if len(by_value) < len(known):
+        values, counts = np.unique(known, return_counts=True)
+        raise InputError(f"the ids of the rows are not unique: {values[counts > 1][:_SHOWN]}.")
+    by_text = {str(value): row for value, row in by_value.items()}
+    found = [by_value.get(cell, by_text.get(str(cell), -1)) for cell in flat.tolist()]
+    return np.array(found, dtype=np.int64).reshape(cells.shape)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _places(cells: Array, known: Array | None, m: int) -> Ints:
+    rows = _find(cells, known, m)
+    if (rows < 0).any():
+        at, column = np.nonzero(rows < 0)
+        shown = ", ".join(
+            f"{cells[i, j]!r} (tuple {i})"
+            for i, j in list(zip(at.tolist(), column.tolist(), strict=True))[:_SHOWN]
+        )
+        what = f"row numbers from 0 to {m - 1}" if known is None else "ids of the table's rows"
+        more = f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
+        raise InputError(f"these are not {what}: {shown}{more}.")
+    return rows
+
+
+def _read_signs(column: Array) -> Ints:
+    texts = [_plain(value).lower() for value in column.tolist()]
+    unknown = [(i, t) for i, t in enumerate(texts) if t not in SIGNS]
+    if unknown:
+        i, text = unknown[0]
+        raise InputError(
+            f"the last column of pairs says 1 for must-link and -1 for cannot-link; pair {i} says "
+            f"{text!r}."
+        )
+    return np.array([SIGNS[text] for text in texts], dtype=np.int64)
+
+
+def _plain(value: Any) -> str:
+    """1.0 and 1 and "1" read the same."""
+    number = _number(value)
+    if isinstance(value, bool | np.bool_) or number != number or number != int(number):
+        return str(value)
+    return str(int(number))
+
+
+def _check_signs(sign: Any, n: int) -> Ints:
+    if sign is None:
+        raise InputError(
+            "pairs need to be told apart: 1 for must-link, -1 for cannot-link, as y, as a third "
+            "column, or by giving must_link and cannot_link."
+        )
+    signs = np.asarray(sign).ravel()
+    if len(signs) != n:
+        raise InputError(f"there are {len(signs)} signs for {n} pairs.")
+    if not np.isin(signs, (1, -1)).all():
+        wrong = np.unique(signs[~np.isin(signs, (1, -1))])
+        raise InputError(
+            f"the y of pairs is 1 for must-link and -1 for cannot-link; it holds {wrong[:_SHOWN]}."
+        )
+    return signs.astype(np.int64)
+
+
+def _settle_pairs(rows: Ints, sign: Ints, shown: Array) -> tuple[Ints, Ints]:
+    """The pairs, each once, after refusing what cannot be."""
+    itself = rows[:, 0] == rows[:, 1]
+    if (itself & (sign < 0)).any():
+        which = np.unique(shown[rows[itself & (sign < 0), 0]])
+        raise InputError(f"a row cannot be kept apart from itself: {_listed(which)}.")
+    if itself.any():
+        warn(
+            f"pairs of a row with itself say nothing and are left out: {_listed(shown[rows[itself, 0]])}."
+        )
+    rows, sign = np.sort(rows[~itself], axis=1), sign[~itself]
+    unique, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    index = index.ravel()
+    both = np.flatnonzero(
+        (np.bincount(index[sign > 0], minlength=len(unique)) > 0)
+        & (np.bincount(index[sign < 0], minlength=len(unique)) > 0)
+    )
+    if len(both):
+        raise InputError(
+            "these pairs are given both as must-link and as cannot-link: "
+            + _listed([tuple(pair) for pair in shown[unique[both]].tolist()])
+            + "."
+        )
+    if len(unique) < len(rows):
+        again = unique[np.bincount(index) > 1]
+        warn(
+            f"{len(rows) - len(unique)} pairs are given more than once and count once: "
+            + _listed([tuple(pair) for pair in shown[again].tolist()])
+            + "."
+        )
+    order = np.sort(first)
+    return rows[order], sign[order]
+
+
+def _settle_larger(rows: Ints, shown: Array) -> Ints:
+    """Triplets (a, near, far) or quadruplets (a, b, c, d), after refusing what cannot be."""
+    far = rows[:, [0, 2]] if rows.shape[1] == 3 else rows[:, 2:]
+    empty = far[:, 0] == far[:, 1]
+    if empty.any():
+        raise InputError(
+            "a row cannot be farther from itself than another pair is: "
+            + _listed([tuple(t) for t in shown[rows[empty]].tolist()])
+            + "."
+        )
+    near = np.sort(rows[:, :2], axis=1)
+    same = (near == np.sort(far, axis=1)).all(axis=1)
+    if same.any():
+        raise InputError(
+            "a pair cannot be nearer than itself: "
+            + _listed([tuple(t) for t in shown[rows[same]].tolist()])
+            + "."
+        )
+    return rows
+
+
+def _listed(values: Any) -> str:
+    values = list(values)
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return ", ".join(str(v) for v in values[:_SHOWN]) + more

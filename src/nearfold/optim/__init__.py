@@ -1,0 +1,6 @@
+"""Minimisers: each returns where it ended and how."""
+
+from nearfold.optim.ended import Ended, warn_unless_converged
+from nearfold.optim.quasi_newton import minimise
+
+__all__ = ["Ended", "minimise", "warn_unless_converged"]

@@ -1,0 +1,71 @@
+"""L-BFGS (SciPy's), with the package's progress, cancel and account of how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+
+from nearfold.notation import Floats
+from nearfold.optim.ended import Ended
+from nearfold.run import reporter
+
+Objective = Callable[[Floats], tuple[float, Floats]]
+
+
+def minimise(
+    objective: Objective,
+    start: Floats,
+    *,
+    max_iter: int,
+    tol: float | None = None,
+    gradient_tol: float | None = None,
+    label: str,
+    callback: Callable[[Floats, int], None] | None = None,
+    memory: int = 10,
+) -> Ended:
+    """Minimise an objective that returns its value and gradient, from `start` (of any shape).
+
+    `tol`: as in scipy.optimize.minimize, both for the relative decrease of the objective and for
+    the largest entry of the gradient; `gradient_tol` replaces the latter.
+    """
+    shape, report = start.shape, reporter()
+    history: list[float] = []
+    latest = [np.inf]
+
+    def flat(x: Floats) -> tuple[float, Floats]:
+        value, gradient = objective(x.reshape(shape))
+        latest[0] = float(value)
+        return latest[0], np.asarray(gradient, dtype=np.float64).ravel()
+
+    def after_iteration(x: Floats) -> None:
+        history.append(latest[0])
+        report(label, len(history), max_iter)
+        if callback is not None:
+            callback(x.reshape(shape), len(history))
+
+    options: dict[str, float] = {
+        "maxiter": max_iter,
+        "maxcor": memory,
+        "maxfun": 20 * max_iter + 20,
+    }
+    if gradient_tol is not None:
+        options["gtol"] = gradient_tol
+    found = minimize(
+        flat,
+        np.asarray(start, dtype=np.float64).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        tol=tol,
+        options=options,
+        callback=after_iteration,
+    )
+    return Ended(
+        x=np.asarray(found.x).reshape(shape),
+        value=float(found.fun),
+        converged=bool(found.success),
+        reason=str(found.message).strip().rstrip(".").lower(),
+        n_iter=int(found.nit),
+        history=history,
+    )
