@@ -27,6 +27,10 @@ _HOME = {
     "RadiusNeighborsClassifier": "nearfold.methods.radius_knn",
     "RadiusNeighborsRegressor": "nearfold.methods.radius_knn",
     "Covariance": "nearfold.metrics.covariance",
+    "NeighborhoodComponentsAnalysis": "nearfold.metrics.nca",
+    "MMC": "nearfold.metrics.mmc",
+    "MMC_Supervised": "nearfold.metrics.mmc",
+    "NCA": "nearfold.metrics.nca",
     "diagnose": "nearfold.report.doctor",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
@@ -36,6 +40,8 @@ _HOME = {
 
 __all__ = [
     "MDS",
+    "MMC",
+    "NCA",
     "PCA",
     "ClassicalMDS",
     "Covariance",
@@ -47,7 +53,9 @@ __all__ = [
     "KernelPCA",
     "LinearDiscriminantAnalysis",
     "LocallyLinearEmbedding",
+    "MMC_Supervised",
     "NearestNeighbors",
+    "NeighborhoodComponentsAnalysis",
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
@@ -76,6 +84,8 @@ if TYPE_CHECKING:
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
     from nearfold.metrics.covariance import Covariance
+    from nearfold.metrics.mmc import MMC, MMC_Supervised
+    from nearfold.metrics.nca import NCA, NeighborhoodComponentsAnalysis
     from nearfold.report.doctor import diagnose
     from nearfold.run import progress
 

@@ -48,6 +48,9 @@ METHODS = (
     Method("LocallyLinearEmbedding", "lle", "reduction", "10.5.2", "local weights, kept"),
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
     Method("Covariance", "covariance", "metric", "10.6", "each direction in units of its spread"),
+    Method("NeighborhoodComponentsAnalysis", "nca", "metric", "10.6", "soft neighbours vote best"),
+    Method("MMC", "mmc", "metric", "10.6", "pairs joined and parted, convex"),
+    Method("MMC_Supervised", "mmc", "metric", "10.6", "the same, pairs drawn from labels"),
 )
 # fmt: on
 

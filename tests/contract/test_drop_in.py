@@ -28,12 +28,14 @@ THEIRS = {
     for name in (method.name for method in METHODS)
     if hasattr(module, name)
 }
-OURS = {method.name: method.load() for method in METHODS}
+OURS = {method.name: method.load() for method in METHODS if method.name in THEIRS}
 X, y = load_iris(return_X_y=True)
 
 
 def test_every_method_has_a_counterpart():
-    assert set(THEIRS) == set(OURS)
+    """Metric learners have theirs in metric-learn: tests/metrics/test_contract.py."""
+    others = {method.name for method in METHODS if method.kind != "metric"}
+    assert set(THEIRS) == others | {"NeighborhoodComponentsAnalysis"}
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -89,7 +89,7 @@ def methods() -> None:
 
     table = Table(box=None, pad_edge=False)
     for column in ("method", "kind", "book", "what it does"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "method")
     for method in METHODS:
         table.add_row(method.name, method.kind, method.section, method.summary)
     Console().print(table)

@@ -165,7 +165,7 @@ class NeighborClassifier(ClassifierMixin, NeighborSearch):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Store the rows, their classes and, if given, their weights."""
-        self._fit(X)
+        self._fit(X, y)
         y = _check_target(self, y, numeric=False)
         check_classification_targets(y)
         self.outputs_2d_ = y.ndim == 2
@@ -236,7 +236,7 @@ class NeighborRegressor(RegressorMixin, NeighborSearch):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Store the rows, their targets and, if given, their weights."""
-        self._fit(X)
+        self._fit(X, y)
         self._y = _check_target(self, y, numeric=True)
         self._row_weight = check_weights(sample_weight, self._fit_X)
         return self
@@ -289,7 +289,9 @@ class KNeighborsClassifier(_ByNumber, NeighborClassifier):
     """Classify by the vote of the k nearest fitted rows.
 
     Parameters are scikit-learn's; `fit` also takes `sample_weight`. `algorithm` and
-    `leaf_size` reach scikit-learn for metrics other than the Euclidean one.
+    `leaf_size` reach scikit-learn for metrics other than the Euclidean one. `metric` may also be a
+    metric learner such as `NCA()`: a fitted one is used as it is, another is fitted on the same
+    rows and classes; rows are transformed once and searched by the Euclidean engine.
 
     Examples
     --------

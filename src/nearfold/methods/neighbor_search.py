@@ -20,7 +20,9 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import require_memory
@@ -61,16 +63,42 @@ def split_by_query(values: Array, query: Ints, n_queries: int) -> Array:
     return parts
 
 
+def is_learner(metric: Any) -> bool:
+    """Whether a metric is an estimator that learns one (metrics/), rather than a name."""
+    return hasattr(metric, "get_mahalanobis_matrix") and hasattr(metric, "transform")
+
+
+def fitted_learner(metric: Any, X: Any, y: Any) -> Any:
+    """The learner, as it is if it is fitted, else a copy fitted on these rows.
+
+    scikit-learn clones estimators without what they have learned, so in a cross-validation the
+    metric is learned anew from each fold's training rows, as it must be.
+    """
+    try:
+        check_is_fitted(metric, "components_")
+    except NotFittedError:
+        return clone(metric).fit(X) if y is None else clone(metric).fit(X, y)
+    return metric
+
+
+def transformed(learner: Any, X: Any) -> Array:
+    """X in the learned space, where the metric is the Euclidean one."""
+    Z = learner.transform(X)
+    return np.ascontiguousarray(Z.to_numpy() if hasattr(Z, "to_numpy") else Z)
+
+
 class NeighborSearch(BaseEstimator):
     """What all neighbour estimators share: fit stores, the index answers."""
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Any, y: Any = None) -> None:
         if self.algorithm not in ("auto", "ball_tree", "kd_tree", "brute"):
             raise InputError(
                 f"algorithm={self.algorithm!r}: use 'auto', 'ball_tree', 'kd_tree' or 'brute'."
             )
+        given = X
         X = check_table(self, X, reset=True, accept_sparse=True, finite=False)
-        if self.metric == "precomputed" and X.shape[0] != X.shape[1]:
+        self._learner = fitted_learner(self.metric, given, y) if is_learner(self.metric) else None
+        if self._learner is None and self.metric == "precomputed" and X.shape[0] != X.shape[1]:
             raise InputError(
                 f"Precomputed distances must be a square matrix, one row and one column per "
                 f"sample; this one is {X.shape[0]} x {X.shape[1]}."
@@ -79,8 +107,8 @@ class NeighborSearch(BaseEstimator):
         self._fit_X = X
         self.n_samples_fit_ = X.shape[0]
         self._index = build_index(
-            X,
-            metric=self.metric,
+            X if self._learner is None else transformed(self._learner, given),
+            metric=self.metric if self._learner is None else "euclidean",
             p=self.p,
             metric_params=self.metric_params,
             algorithm=self.algorithm,
@@ -92,6 +120,11 @@ class NeighborSearch(BaseEstimator):
 
     def _set_metric(self) -> None:
         params = dict(self.metric_params or {})
+        if self._learner is not None:
+            if params:
+                raise InputError(f"a learned metric takes no metric_params; got {params}.")
+            self.effective_metric_, self.effective_metric_params_ = "mahalanobis", params
+            return
         if self.metric == "minkowski" and self.p is not None and self.p <= 0:
             raise InputError(f"p={self.p}: the Minkowski power must be greater than zero.")
         if is_euclidean(self.metric, self.p, self.metric_params):
@@ -111,7 +144,8 @@ class NeighborSearch(BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return None
-        return check_table(self, X, reset=False, accept_sparse=True, finite=False)
+        Q = check_table(self, X, reset=False, accept_sparse=True, finite=False)
+        return Q if self._learner is None else transformed(self._learner, X)
 
     def _nearest(self, X: Any, n_neighbors: int | None) -> tuple[Floats, Ints]:
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -146,7 +180,7 @@ class NeighborSearch(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_learner(self.metric)
         tags.input_tags.pairwise = self.metric == "precomputed"
         tags.input_tags.allow_nan = self.metric == "nan_euclidean"
         return tags

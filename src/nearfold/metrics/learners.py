@@ -36,6 +36,7 @@ from nearfold.metrics.tuples import (
     from_vectors,
     is_vectors,
     look_up,
+    n_dimensions,
     points_of_tuples,
 )
 from nearfold.notation import Array, Floats, Ints
@@ -93,10 +94,10 @@ class TupleLearner(LabelLearner):
             table = check_table(self, X, reset=True, ensure_min_samples=2)
             if tuples is not None:
                 return from_ids(table, tuples, self._size, ids, y if self._size == 2 else None)
-            return from_links(table, *links, ids)
-        if X is not None and np.ndim(X) == 3:
+            return from_links(table, links[0], links[1], ids)
+        if X is not None and n_dimensions(X) == 3:
             found = from_vectors(X, self._size, y, preprocessor)
-        elif preprocessor is not None and np.ndim(X) == 2:
+        elif preprocessor is not None and n_dimensions(X) == 2:
             sign = y if self._size == 2 else None
             if callable(preprocessor):
                 found = from_vectors(X, self._size, sign, preprocessor)
@@ -122,6 +123,16 @@ class TupleLearner(LabelLearner):
                 f"these look like row ids ({self._size} columns of whole numbers), but there is no "
                 "table to look them up in: use fit(X, pairs=...) or the like, or preprocessor=X."
             )
+
+
+def refuse_tuples(learner: Any, X: Any) -> None:
+    """Raise if a learner of the supervised kind is given tuples instead of a table."""
+    if X is not None and n_dimensions(X) == 3:
+        name = type(learner).__name__
+        raise InputError(
+            f"{name} learns from a table and class labels; Found array with dim 3. For tuples use "
+            f"{name.removesuffix('_Supervised')}."
+        )
 
 
 class PairLearner(TupleLearner):

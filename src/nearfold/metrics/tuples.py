@@ -54,14 +54,19 @@ class Tuples:
         return v[self.sign > 0], v[self.sign < 0]
 
 
+def n_dimensions(values: Any) -> int:
+    """Of whatever can become an array."""
+    return len(values.shape) if hasattr(values, "shape") else int(np.asarray(values).ndim)
+
+
 def is_vectors(tuples: Any) -> bool:
     """Whether tuples are given as vectors rather than as ids."""
-    return not isinstance(tuples, str | Path) and np.ndim(tuples) == 3
+    return not isinstance(tuples, str | Path) and n_dimensions(tuples) == 3
 
 
 def look_up(preprocessor: Any, rows: Any) -> Any:
-    """The rows themselves, or those that a preprocessor (a table or a callable) has for these ids."""
-    if preprocessor is None or np.ndim(rows) != 1:
+    """The rows, or those that a preprocessor (a table or a callable) has for these ids."""
+    if preprocessor is None or n_dimensions(rows) != 1:
         return rows
     if callable(preprocessor):
         return np.asarray(preprocessor(rows))
@@ -72,7 +77,7 @@ def look_up(preprocessor: Any, rows: Any) -> Any:
 def points_of_tuples(tuples: Any, size: int, preprocessor: Any = None) -> Array:
     """The members as vectors (n, size, d)."""
     name = _MEMBERS[size]
-    if preprocessor is not None and np.ndim(tuples) == 2:
+    if preprocessor is not None and n_dimensions(tuples) == 2:
         ids = np.asarray(tuples)
         flat = look_up(preprocessor, ids.ravel())
         tuples = np.asarray(flat).reshape(*ids.shape, -1)
@@ -257,9 +262,8 @@ def _settle_pairs(rows: Ints, sign: Ints, shown: Array) -> tuple[Ints, Ints]:
         which = np.unique(shown[rows[itself & (sign < 0), 0]])
         raise InputError(f"a row cannot be kept apart from itself: {_listed(which)}.")
     if itself.any():
-        warn(
-            f"pairs of a row with itself say nothing and are left out: {_listed(shown[rows[itself, 0]])}."
-        )
+        listed = _listed(shown[rows[itself, 0]])
+        warn(f"pairs of a row with itself say nothing and are left out: {listed}.")
     rows, sign = np.sort(rows[~itself], axis=1), sign[~itself]
     unique, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     index = index.ravel()
