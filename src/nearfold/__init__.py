@@ -28,8 +28,11 @@ _HOME = {
     "RadiusNeighborsRegressor": "nearfold.methods.radius_knn",
     "Covariance": "nearfold.metrics.covariance",
     "NeighborhoodComponentsAnalysis": "nearfold.metrics.nca",
+    "WeightedEuclidean": "nearfold.metrics.weighted_euclidean",
     "MMC": "nearfold.metrics.mmc",
     "MMC_Supervised": "nearfold.metrics.mmc",
+    "LMNN": "nearfold.metrics.lmnn",
+    "MLKR": "nearfold.metrics.mlkr",
     "NCA": "nearfold.metrics.nca",
     "diagnose": "nearfold.report.doctor",
     "scan": "nearfold.blocks",
@@ -39,7 +42,9 @@ _HOME = {
 }
 
 __all__ = [
+    "LMNN",
     "MDS",
+    "MLKR",
     "MMC",
     "NCA",
     "PCA",
@@ -59,6 +64,7 @@ __all__ = [
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
+    "WeightedEuclidean",
     "diagnose",
     "get_memory",
     "progress",
@@ -84,8 +90,11 @@ if TYPE_CHECKING:
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
     from nearfold.metrics.covariance import Covariance
+    from nearfold.metrics.lmnn import LMNN
+    from nearfold.metrics.mlkr import MLKR
     from nearfold.metrics.mmc import MMC, MMC_Supervised
     from nearfold.metrics.nca import NCA, NeighborhoodComponentsAnalysis
+    from nearfold.metrics.weighted_euclidean import WeightedEuclidean
     from nearfold.report.doctor import diagnose
     from nearfold.run import progress
 

@@ -49,8 +49,11 @@ METHODS = (
     Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
     Method("Covariance", "covariance", "metric", "10.6", "each direction in units of its spread"),
     Method("NeighborhoodComponentsAnalysis", "nca", "metric", "10.6", "soft neighbours vote best"),
+    Method("WeightedEuclidean", "weighted_euclidean", "metric", "10.6", "a weight for each column"),
     Method("MMC", "mmc", "metric", "10.6", "pairs joined and parted, convex"),
     Method("MMC_Supervised", "mmc", "metric", "10.6", "the same, pairs drawn from labels"),
+    Method("LMNN", "lmnn", "metric", "10.6", "own class near, others a margin away"),
+    Method("MLKR", "mlkr", "metric", "10.6", "kernel regression predicts best"),
 )
 # fmt: on
 

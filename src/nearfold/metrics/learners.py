@@ -81,33 +81,38 @@ class TupleLearner(LabelLearner):
 
     def _gather(self, X: Any, y: Any, tuples: Any, ids: Any, links: Any = (None, None)) -> Tuples:
         """The tuples, whichever way they were given."""
+        found = self._given(X, y, tuples, ids, links)
+        self.learned_from_labels_ = found is None
+        if found is not None:
+            return found
+        self._refuse_bare_ids(X, y)
+        table, label = self._labelled(X, y)
+        return self._draw(table, label, random_state(getattr(self, "random_state", None)))
+
+    def _given(self, X: Any, y: Any, tuples: Any, ids: Any, links: Any) -> Tuples | None:
+        """The tuples, or None if there is only a table and its labels."""
         if X is None and is_vectors(tuples):
             X, tuples = tuples, None
         preprocessor = getattr(self, "preprocessor", None)
-        given = tuples is not None or any(link is not None for link in links)
-        self.learned_from_labels_ = False
-        if given:
+        sign = y if self._size == 2 else None
+        if tuples is not None or any(link is not None for link in links):
             if X is None:
                 X = preprocessor
             if X is None:
                 raise InputError("row ids need the table X whose rows they name.")
             table = check_table(self, X, reset=True, ensure_min_samples=2)
             if tuples is not None:
-                return from_ids(table, tuples, self._size, ids, y if self._size == 2 else None)
+                return from_ids(table, tuples, self._size, ids, sign)
             return from_links(table, links[0], links[1], ids)
         if X is not None and n_dimensions(X) == 3:
             found = from_vectors(X, self._size, y, preprocessor)
         elif preprocessor is not None and n_dimensions(X) == 2:
-            sign = y if self._size == 2 else None
             if callable(preprocessor):
                 found = from_vectors(X, self._size, sign, preprocessor)
             else:
                 found = from_ids(np.asarray(preprocessor), X, self._size, None, sign)
         else:
-            self._refuse_bare_ids(X, y)
-            table, label = self._labelled(X, y)
-            self.learned_from_labels_ = True
-            return self._draw(table, label, random_state(getattr(self, "random_state", None)))
+            return None
         self.n_features_in_ = found.X.shape[1]
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -159,12 +164,15 @@ class PairLearner(TupleLearner):
         `calibration_params` go to `calibrate_threshold`.
         """
         with reporting(getattr(self, "verbose", False)):
-            found = self._gather(X, y, pairs, ids, (must_link, cannot_link))
-            self._learn(found)
+            return self._fit_pairs(
+                self._gather(X, y, pairs, ids, (must_link, cannot_link)), calibration_params
+            )
+
+    def _fit_pairs(self, pairs: Tuples, calibration_params: dict[str, Any] | None) -> Any:
+        self._learn(pairs)
         if not self.learned_from_labels_:
-            v = found.differences()
-            distance = np.linalg.norm(v @ self.components_.T, axis=1)
-            self._calibrate(distance, found.sign, **(calibration_params or {}))
+            distance = np.linalg.norm(pairs.differences() @ self.components_.T, axis=1)
+            self._calibrate(distance, pairs.sign, **(calibration_params or {}))
         return self
 
     def _learn(self, pairs: Tuples) -> None:

@@ -44,28 +44,38 @@ from nearfold.metrics.learners import LabelLearner
 from nearfold.metrics.soft_neighbors import (
     Points,
     groups_of,
+    project,
+    pull_back,
     require_blocks,
     sum_over_blocks,
     unnormalised,
 )
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import Ended, adam, minimise, warn_unless_converged
-from nearfold.run import map_in_order, random_state, reporting
+from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
 _SPLIT = 128  # rows of a batch compared by one task
 
 
-def objective(X: Array, starts: Ints, L: Floats) -> tuple[float, Floats]:
-    """f(L) and its gradient; rows sorted by class, class c in rows starts[c] to starts[c + 1]."""
-    points = Points.of(X @ L.T.astype(X.dtype))
+def votes(Z: Array, starts: Ints) -> tuple[float, Array]:
+    """f and half its gradient over the rows of Z, which are sorted by class.
+
+    The rows of class c are starts[c] to starts[c + 1].
+    """
+    points = Points.of(Z)
 
     def per_block(E: Array, first: int, last: int, c: int, onto: Array) -> tuple[float, Array]:
         own = slice(starts[c], starts[c + 1])
         return _add_votes(points, E, points.with_one[first:last], own, onto)
 
-    f, G = sum_over_blocks(points, starts, per_block)
-    return f, 2.0 * np.asarray(G.T.astype(X.dtype) @ X, dtype=np.float64)  # (10.38)
+    return sum_over_blocks(points, starts, per_block)
+
+
+def objective(X: Array, starts: Ints, L: Floats) -> tuple[float, Floats]:
+    """f(L) and its gradient; rows sorted by class."""
+    f, G = votes(project(X, L), starts)
+    return f, 2.0 * pull_back(G, X)  # (10.38)
 
 
 def _add_votes(
@@ -85,7 +95,7 @@ def batch_objective(
     X: Array, label: Ints, starts: Ints, L: Floats, batch: Ints
 ) -> tuple[float, Floats]:
     """The same summed over a batch of rows only, each compared with all rows."""
-    points = Points.of(X @ L.T.astype(X.dtype))
+    points = Points.of(project(X, L))
     batch = batch[np.argsort(label[batch], kind="stable")]
     m, r = points.Z.shape
 
@@ -108,7 +118,7 @@ def batch_objective(
         G = np.zeros((m, r), dtype=X.dtype) if G is None else G
         G[rows] += mine
     G += onto[:-1].T - onto[-1][:, None] * points.Z
-    return f, 2.0 * np.asarray(G.T @ X, dtype=np.float64)
+    return f, 2.0 * pull_back(G, X)
 
 
 def initial_map(init: Any, X: Array, y: Ints, r: int, random: Any) -> Floats:
@@ -236,7 +246,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         X, label = self._labelled(X, y)
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
-        with reporting(self.verbose):
+        with reporting(self.verbose), one_blas_thread():
             L = self._begin(init, X, label, r)
             require_blocks(len(X), len(L), X.dtype.itemsize, "NCA")
             ended = self._solve(X, label, L)

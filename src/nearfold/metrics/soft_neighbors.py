@@ -25,11 +25,14 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks import require_memory
-from nearfold.notation import Array, Ints
+from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order
 
 _BLOCK = 128  # rows: their distances to some thousand others stay in the cache
+_CELLS = 2**18  # distances of a block where rows are few
 _TASKS = 16  # parts of the work, each of several blocks; more would cost more to add up
+_ALONE = 1_000_000  # pairs: fewer are not worth a pool of threads
+_SPAN = 4096  # rows projected by one task
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,19 @@ def unnormalised(points: Points, rows: Any, itself: Any, out: Array) -> Array:
     return np.asarray(np.exp(E, out=E))  # (10.35), numerator
 
 
+def block_size(m: int) -> int:
+    """How many rows are compared with all m at a time."""
+    return max(_BLOCK, _CELLS // m)
+
+
 def plan_blocks(starts: Ints) -> list[list[tuple[int, int, int]]]:
     """Tasks of blocks (first row, last row, group) that never cross the border of a group."""
     m = int(starts[-1])
+    size = block_size(m)
     blocks = [
-        (int(i), int(min(i + _BLOCK, hi)), group)
+        (int(i), int(min(i + size, hi)), group)
         for group, (lo, hi) in enumerate(itertools.pairwise(starts))
-        for i in range(int(lo), int(hi), _BLOCK)
+        for i in range(int(lo), int(hi), size)
     ]
     tasks: list[list[tuple[int, int, int]]] = [[]]
     for block in blocks:
@@ -80,8 +89,10 @@ def plan_blocks(starts: Ints) -> list[list[tuple[int, int, int]]]:
 
 def require_blocks(m: int, r: int, itemsize: int, what: str) -> None:
     """Raise unless the buffers of a pass over all pairs fit the memory budget."""
-    need = itemsize * (4.0 * _BLOCK * m + 12.0 * m * (r + 1))
-    require_memory(need, f"{what}: blocks of {_BLOCK} x {m} distances", "Fit a sample of rows.")
+    need = itemsize * (4.0 * block_size(m) * m + 12.0 * m * (r + 1))
+    require_memory(
+        need, f"{what}: blocks of {block_size(m)} x {m} distances", "Fit a sample of rows."
+    )
 
 
 def sum_over_blocks(
@@ -96,7 +107,7 @@ def sum_over_blocks(
     the last line of which counts how often the row itself is to be subtracted.
     """
     m, r = points.Z.shape
-    buffers = PerThread(lambda: np.empty((_BLOCK, m), dtype=points.Z.dtype))
+    buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=points.Z.dtype))
 
     def run(task: list[tuple[int, int, int]]) -> tuple[float, list[Array], Array]:
         onto = np.zeros((r + 1, m), dtype=points.Z.dtype)
@@ -112,7 +123,7 @@ def sum_over_blocks(
     tasks = plan_blocks(starts)
     total, gradient = 0.0, np.zeros((r + 1, m))
     mine: list[Array] = []
-    for value, own, onto in map_in_order(run, tasks):
+    for value, own, onto in run_tasks(run, tasks, m):
         total += value
         gradient += onto
         mine += own
@@ -126,6 +137,27 @@ def groups_of(label: Ints) -> tuple[Ints, Ints]:
     return order, np.concatenate([[0], np.cumsum(np.bincount(label))])
 
 
-def chunks(m: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size` rows."""
-    return (slice(a, min(a + size, m)) for a in range(0, m, size))
+def run_tasks(run: Callable[[Any], Any], tasks: list[Any], m: int) -> Iterator[Any]:
+    """Results in order; a pool of threads only where there is enough to do."""
+    return map_in_order(run, tasks) if m * m > _ALONE else map(run, tasks)
+
+
+def project(X: Array, L: Floats) -> Array:
+    """Z = X L^T, in the dtype of X, spans of rows side by side."""
+    P = np.ascontiguousarray(L.T, dtype=X.dtype)
+    if len(X) <= _SPAN:
+        return np.asarray(X @ P)
+    return np.concatenate(list(map_in_order(lambda span: X[span] @ P, _spans(len(X)))))
+
+
+def pull_back(G: Array, X: Array) -> Floats:
+    """G^T X in float64, spans of rows side by side: a gradient over Z as one over L."""
+    G = G.astype(X.dtype, copy=False)
+    if len(X) <= _SPAN:
+        return np.asarray(G.T @ X, dtype=np.float64)
+    parts = map_in_order(lambda span: G[span].T @ X[span], _spans(len(X)))
+    return sum((np.asarray(part, np.float64) for part in parts), np.zeros((G.shape[1], X.shape[1])))
+
+
+def _spans(m: int) -> list[slice]:
+    return [slice(a, min(a + _SPAN, m)) for a in range(0, m, _SPAN)]

@@ -1,0 +1,227 @@
+"""Large margin nearest neighbours (Weinberger and Saul 2009).
+
+Every row's nearest neighbours of its own class are drawn near, and rows of other classes that
+come within a margin of them, the impostors, are pushed away.
+
+Symbols: X (m, d), L (r, d), Z = X L^T; j ~> i: row j is one of the k target neighbours of row i,
+fixed at the start; d_ij^2 = |z_i - z_j|^2; [t]+ = max(t, 0); mu the weight `regularization`.
+
+    f(L) = mu sum_{j ~> i} d_ij^2 + (1 - mu) sum_{j ~> i} sum_{l: y_l != y_i} [1 + d_ij^2 - d_il^2]+
+
+Steps
+  1. the k nearest rows of its own class for every row, in the given space: its targets
+  2. L-BFGS on f, from `init`; f is convex in M = L^T L
+  3. the map in the one form of mahalanobis.py
+
+Impostors are looked for anew in every evaluation, all of them, in blocks of rows against all rows
+of other classes; only pairs inside the margin are kept, as a sparse block.
+
+Cost: O(m^2 r) time per evaluation; memory: a block of rows x m per thread, and its impostors.
+
+Departures: metric-learn follows the gradient with a step size, `learn_rate`, that is accepted here
+and not needed. `min_iter` likewise. A class with fewer than k + 1 rows has fewer targets, with a
+warning. `trace_penalty` adds trace_penalty * m * trace(M), which draws M towards low rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.errors import InputError, warn
+from nearfold.metrics.drawing import order_by_value
+from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.nca import check_map, initial_map
+from nearfold.metrics.soft_neighbors import (
+    Points,
+    block_size,
+    groups_of,
+    plan_blocks,
+    project,
+    pull_back,
+    require_blocks,
+    run_tasks,
+)
+from nearfold.neighbors import build_index
+from nearfold.notation import Array, Floats, Ints
+from nearfold.optim import minimise, warn_unless_converged
+from nearfold.run import PerThread, one_blas_thread, random_state, reporting
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The pairs j ~> i, row after row: row i has those from first[i] to first[i + 1]."""
+
+    i: Ints
+    j: Ints
+    first: Ints
+
+    def of(self, lo: int, hi: int, values: Array) -> Array:
+        """The values of the pairs of rows lo to hi, all of one class, as a table (rows, k)."""
+        return values[self.first[lo] : self.first[hi]].reshape(hi - lo, -1)
+
+
+def target_neighbors(X: Array, starts: Ints, k: int) -> Targets:
+    """The k nearest rows of its own class for every row; rows are sorted by class."""
+    counts, j = np.zeros(len(X), dtype=np.int64), [np.empty(0, dtype=np.int64)]
+    for lo, hi in pairwise(starts.tolist()):
+        most = min(k, hi - lo - 1)
+        counts[lo:hi] = most
+        if most:
+            j.append((lo + build_index(X[lo:hi], k_hint=most).nearest(None, most)[1]).ravel())
+    first = np.concatenate([[0], np.cumsum(counts)])
+    return Targets(np.repeat(np.arange(len(X)), counts), np.concatenate(j), first)
+
+
+def margin_loss(
+    X: Array, starts: Ints, targets: Targets, L: Floats, mu: float
+) -> tuple[float, Floats]:
+    """f(L) and its gradient; rows sorted by class."""
+    points = Points.of(project(X, L))
+    Z, m = points.Z, len(points.Z)
+    norms = points.right[-1]
+    pulled = Z[targets.i] - Z[targets.j]
+    d_near = np.einsum("ij,ij->i", pulled, pulled)
+    buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=Z.dtype))
+
+    def run(task: list[tuple[int, int, int]]) -> tuple[float, list[Ints], Floats]:
+        value, counts, G = 0.0, [], np.zeros(Z.shape)
+        for lo, hi, c in task:
+            near = targets.of(lo, hi, d_near)
+            if near.shape[1] == 0:
+                counts.append(np.empty(0, dtype=np.int64))
+                continue
+            T = np.matmul(points.left[lo:hi], points.right, out=buffers.get()[: hi - lo])
+            T[:, starts[c] : starts[c + 1]] = -np.inf
+            # d_il^2 = |z_i|^2 - T_il < 1 + d_ij^2 for some target j
+            inside = (norms[lo:hi] - 1 - near.max(axis=1))[:, None] < T
+            row, far = np.nonzero(inside)
+            excess = near[row] + (1 - norms[lo:hi][row] + T[row, far])[:, None]
+            active = excess > 0
+            value += float(np.sum(excess, where=active, dtype=np.float64))
+            counts.append(_sum_by(row, active, hi - lo).ravel())
+            G += _pushed(Z, lo, hi, row, far, active.sum(axis=1, dtype=np.float64))
+        return value, counts, G
+
+    push, G, counts = 0.0, np.zeros(Z.shape), []
+    for part, counted, moved in run_tasks(run, plan_blocks(starts), m):
+        push += part
+        G += (1 - mu) * moved
+        counts += counted
+    weight = mu + (1 - mu) * np.concatenate(counts)
+    pull = sparse.csr_array((weight, targets.j, targets.first), shape=(m, m))
+    G += (pull.sum(axis=1) + pull.sum(axis=0))[:, None] * Z - pull @ Z - pull.T @ Z
+    return mu * float(d_near.sum(dtype=np.float64)) + (1 - mu) * push, 2.0 * pull_back(G, X)
+
+
+def _sum_by(row: Ints, active: Array, n: int) -> Ints:
+    """For every row and target, how many impostors are active."""
+    return np.column_stack([np.bincount(row, active[:, t], n) for t in range(active.shape[1])])
+
+
+def _pushed(Z: Array, lo: int, hi: int, row: Ints, far: Ints, weight: Floats) -> Floats:
+    """The gradient (halved) of -sum weight |z_row - z_far|^2 over all rows."""
+    m = len(Z)
+    first = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=hi - lo))])
+    W = sparse.csr_array((weight, far, first), shape=(hi - lo, m))
+    G = np.asarray(W.T @ Z[lo:hi]) - np.bincount(far, weight, m)[:, None] * Z
+    G[lo:hi] += W @ Z - np.bincount(row, weight, hi - lo)[:, None] * Z[lo:hi]
+    return np.asarray(G, dtype=np.float64)
+
+
+class LMNN(LabelLearner):
+    """Large margin nearest neighbours: own class near, other classes a margin farther away.
+
+    Parameters are metric-learn's; `learn_rate` and `min_iter` are accepted and not needed.
+    `convergence_tol`: the relative decrease of the objective at which to stop, in hundredths
+    (the default stops at 1e-5). New: `trace_penalty` >= 0, which draws the metric towards low rank;
+    `rank`, a number or a share of the trace to which the learned metric is cut.
+
+    Attributes besides those of all metrics: `objective_`, `n_iter_`, `converged_`, `end_`,
+    `history_`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfold import KNeighborsClassifier, LMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KNeighborsClassifier(metric=LMNN()).fit(X, y).score(None, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        init: Any = "auto",
+        n_neighbors: int = 3,
+        min_iter: int = 50,
+        max_iter: int = 1000,
+        learn_rate: float = 1e-7,
+        regularization: float = 0.5,
+        convergence_tol: float = 0.001,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        n_components: int | None = None,
+        random_state: Any = None,
+        *,
+        trace_penalty: float = 0.0,
+        rank: int | float | None = None,
+    ) -> None:
+        self.init = init
+        self.n_neighbors = n_neighbors
+        self.min_iter = min_iter
+        self.max_iter = max_iter
+        self.learn_rate = learn_rate
+        self.regularization = regularization
+        self.convergence_tol = convergence_tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.n_components = n_components
+        self.random_state = random_state
+        self.trace_penalty = trace_penalty
+        self.rank = rank
+
+    def fit(self, X: Any, y: Any) -> LMNN:
+        """Learn the map from X and its labels y."""
+        if not 0 <= self.regularization <= 1:
+            raise InputError(f"regularization={self.regularization}: it is a share in [0, 1].")
+        if self.n_neighbors < 1:
+            raise InputError(f"n_neighbors={self.n_neighbors}: a row needs a target neighbour.")
+        X, label = self._labelled(X, y)
+        init, r = check_map(self.init, X, self.n_components)
+        self._warn_of_small_classes(np.bincount(label))
+        order = order_by_value(X, label)
+        X = np.ascontiguousarray(X[order] - X.mean(axis=0, dtype=np.float64), X.dtype)
+        _, starts = groups_of(label[order])
+        require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
+        L = initial_map(init, X, label[order], r, random_state(self.random_state))
+        targets = target_neighbors(X, starts, self.n_neighbors)
+        penalty = self.trace_penalty * len(X)
+
+        def loss(L: Floats) -> tuple[float, Floats]:
+            f, gradient = margin_loss(X, starts, targets, L, self.regularization)
+            return f + penalty * float(np.sum(L**2)), gradient + 2 * penalty * L
+
+        with reporting(self.verbose), one_blas_thread():
+            ended = minimise(
+                loss, L, max_iter=self.max_iter, tol=self.convergence_tol / 100, label="LMNN"
+            )
+        self.n_iter_, self.converged_, self.end_ = ended.n_iter, ended.converged, ended.reason
+        self.objective_, self.history_ = ended.value, ended.history
+        self._set_map(ended.x, X.dtype, self.rank)
+        warn_unless_converged(ended, "LMNN", "Raise max_iter or convergence_tol.")
+        return self
+
+    def _warn_of_small_classes(self, counts: Ints) -> None:
+        small = self.classes_[counts <= self.n_neighbors]
+        if counts.max() < 2:
+            raise InputError("not enough class labels: no class has two rows to draw together.")
+        if len(small):
+            warn(
+                f"{len(small)} classes have at most {self.n_neighbors} rows (first: "
+                f"{small[:5].tolist()}): their rows have fewer than n_neighbors="
+                f"{self.n_neighbors} target neighbours."
+            )
