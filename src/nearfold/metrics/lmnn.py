@@ -39,6 +39,7 @@ from nearfold.metrics.nca import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
     block_size,
+    centred,
     groups_of,
     plan_blocks,
     project,
@@ -194,7 +195,7 @@ class LMNN(LabelLearner):
         init, r = check_map(self.init, X, self.n_components)
         self._warn_of_small_classes(np.bincount(label))
         order = order_by_value(X, label)
-        X = np.ascontiguousarray(X[order] - X.mean(axis=0, dtype=np.float64), X.dtype)
+        X = centred(X, order)
         _, starts = groups_of(label[order])
         require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
         L = initial_map(init, X, label[order], r, random_state(self.random_state))

@@ -34,6 +34,7 @@ from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.nca import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
+    centred,
     project,
     pull_back,
     require_blocks,
@@ -134,7 +135,7 @@ class MLKR(MahalanobisMetric):
         L = initial_map(init, X, zero, r, random_state(self.random_state))
         require_blocks(len(X), 2 * r, X.dtype.itemsize, "MLKR")
         order = order_by_value(X, zero)
-        X = np.ascontiguousarray(X[order] - X.mean(axis=0, dtype=np.float64), X.dtype)
+        X = centred(X, order)
         targets = y[order] - y.mean()
         scale = float(np.sqrt(np.mean(targets**2))) or 1.0
         targets = (targets / scale).astype(X.dtype)

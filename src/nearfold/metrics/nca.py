@@ -13,8 +13,8 @@ y the labels, p_ij the chance that row i takes row j for its neighbour.
 
 Steps
   1. begin at the principal or discriminant axes, the identity, or a given map
-  2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or Adam on batches of rows, each
-     compared with all rows (`solver="sgd"`), whose batches give an unbiased gradient of f
+  2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or L-BFGS on a sample and then
+     Adam on batches of rows, each compared with all rows (`solver="sgd"`): an unbiased gradient
   3. put the map into the one form of mahalanobis.py
 
 The rows are sorted by class, so that the rows of a class are a slice and no mask of pairs is
@@ -43,6 +43,7 @@ from nearfold.metrics.drawing import order_by_value
 from nearfold.metrics.learners import LabelLearner
 from nearfold.metrics.soft_neighbors import (
     Points,
+    centred,
     groups_of,
     project,
     pull_back,
@@ -56,6 +57,7 @@ from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
 _SPLIT = 128  # rows of a batch compared by one task
+_SAMPLE = 4000  # rows on which the stochastic gradient finds its start
 
 
 def votes(Z: Array, starts: Ints) -> tuple[float, Array]:
@@ -279,21 +281,10 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         self.approximation_ = None
         # In an order of their own, so that the order of the rows given changes nothing.
         order = order_by_value(X, label)
-        X, label = (
-            np.ascontiguousarray(X[order] - X.mean(axis=0, dtype=np.float64), X.dtype),
-            label[order],
-        )
+        X, label = centred(X, order), label[order]
         _, starts = groups_of(label)
-        penalty = self.trace_penalty * m
         if self.solver_ == "lbfgs":
-
-            def loss(L: Floats) -> tuple[float, Floats]:
-                f, gradient = objective(X, starts, L)
-                return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
-
-            return minimise(
-                loss, L, max_iter=self.max_iter, tol=self.tol, label="NCA", callback=self._report
-            )
+            return self._by_all_rows(X, starts, L)
         self.approximation_ = f"stochastic gradient, batches of {self.batch_size} rows"
         if self.solver == "auto":
             warn(
@@ -302,19 +293,33 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
                 "solver='lbfgs' or solver='sgd'.",
                 ApproximationWarning,
             )
+        # A sample tells the size of the map, without which a stochastic step has no scale.
+        some = np.sort(self.random_state_.permutation(m)[: max(2, min(_SAMPLE, m // 4))])
+        _, few = groups_of(label[some])
+        L = self._by_all_rows(X[some], few, L).x
+        return self._by_batches(X, label, starts, L)
 
-        def batch_loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
+    def _by_all_rows(self, X: Array, starts: Ints, L: Floats) -> Ended:
+        penalty = self.trace_penalty * len(X)
+
+        def loss(L: Floats) -> tuple[float, Floats]:
+            f, gradient = objective(X, starts, L)
+            return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
+
+        return minimise(
+            loss, L, max_iter=self.max_iter, tol=self.tol, label="NCA", callback=self._report
+        )
+
+    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> Ended:
+        def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
             f, gradient = batch_objective(X, label, starts, L, batch)
-            share = len(batch) / m
-            return (
-                penalty * share * float(np.sum(L**2)) - f,
-                2 * penalty * share * L - gradient,
-            )
+            penalty = self.trace_penalty * len(batch)
+            return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
 
         return adam(
-            batch_loss,
+            loss,
             L,
-            n_rows=m,
+            n_rows=len(X),
             batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             random=self.random_state_,

@@ -137,6 +137,11 @@ def groups_of(label: Ints) -> tuple[Ints, Ints]:
     return order, np.concatenate([[0], np.cumsum(np.bincount(label))])
 
 
+def centred(X: Array, order: Ints) -> Array:
+    """The rows in this order about their mean: a shift of X changes nothing that is learned."""
+    return np.asarray(X[order] - X.mean(axis=0, dtype=np.float64).astype(X.dtype))
+
+
 def run_tasks(run: Callable[[Any], Any], tasks: list[Any], m: int) -> Iterator[Any]:
     """Results in order; a pool of threads only where there is enough to do."""
     return map_in_order(run, tasks) if m * m > _ALONE else map(run, tasks)

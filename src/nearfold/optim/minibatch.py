@@ -1,8 +1,9 @@
 """Adam on batches of rows, the step falling to zero along a cosine.
 
 The gradient of a sum over rows is estimated from a batch of them. Steps are in units of the size
-of the start, because Adam's own steps know nothing of it: every entry moves by at most about
-`rate` times the root mean square of the start per step.
+of the point, because Adam's own steps know nothing of it: every entry moves by at most about
+`rate` times the root mean square of all entries per step. It is meant to refine a start that has
+about the right size.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nearfold.notation import Floats, Ints
 from nearfold.optim.ended import Ended
 from nearfold.run import reporter
 
-_MEAN, _SQUARE = 0.9, 0.999  # how slowly the averages of gradients and their squares forget
+_MEAN, _SQUARE = 0.9, 0.99  # how slowly the averages of gradients and their squares forget
 
 
 def adam(
@@ -28,7 +29,7 @@ def adam(
     n_epochs: int,
     random: Any,
     label: str,
-    rate: float = 0.05,
+    rate: float = 0.01,
     callback: Callable[[Floats, int], None] | None = None,
 ) -> Ended:
     """Minimise a sum over rows, given its value and gradient over any batch of them.
@@ -37,7 +38,6 @@ def adam(
     the last pass was not worse than the one before it.
     """
     x = np.array(start, dtype=np.float64)
-    step = rate * float(np.sqrt(np.mean(x**2)))
     batches = max(1, round(n_rows / batch_size))
     total, t, report = n_epochs * batches, 0, reporter()
     mean, square = np.zeros_like(x), np.zeros_like(x)
@@ -51,8 +51,8 @@ def adam(
             mean += (1 - _MEAN) * (gradient - mean)
             square += (1 - _SQUARE) * (gradient**2 - square)
             size = np.sqrt(square / (1 - _SQUARE**t)) + 1e-12 * np.sqrt(square.max() + 1e-300)
-            falling = 0.5 * (1 + np.cos(np.pi * t / total))
-            x -= step * falling * (mean / (1 - _MEAN**t)) / size
+            step = rate * np.sqrt(np.mean(x**2)) * 0.5 * (1 + np.cos(np.pi * t / total))
+            x -= step * (mean / (1 - _MEAN**t)) / size
             report(label, t, total)
         history.append(value)
         if callback is not None:
