@@ -33,7 +33,7 @@ bench: $(VENV)/.bench ## measure against the peers; BENCH="--data mnist.npz" for
 loop: check test ## what to run before a commit
 
 clean: ## remove what was made
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-peer demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearfold needs Python 3.11 or later; try make PYTHON=python3.12")'

@@ -32,6 +32,9 @@ _HOME = {
     "MMC": "nearfold.metrics.mmc",
     "MMC_Supervised": "nearfold.metrics.mmc",
     "LMNN": "nearfold.metrics.lmnn",
+    "RCA": "nearfold.metrics.rca",
+    "RCA_Supervised": "nearfold.metrics.rca",
+    "LFDA": "nearfold.metrics.lfda",
     "MLKR": "nearfold.metrics.mlkr",
     "NCA": "nearfold.metrics.nca",
     "diagnose": "nearfold.report.doctor",
@@ -42,12 +45,14 @@ _HOME = {
 }
 
 __all__ = [
+    "LFDA",
     "LMNN",
     "MDS",
     "MLKR",
     "MMC",
     "NCA",
     "PCA",
+    "RCA",
     "ClassicalMDS",
     "Covariance",
     "IncrementalPCA",
@@ -61,6 +66,7 @@ __all__ = [
     "MMC_Supervised",
     "NearestNeighbors",
     "NeighborhoodComponentsAnalysis",
+    "RCA_Supervised",
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
@@ -90,10 +96,12 @@ if TYPE_CHECKING:
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
     from nearfold.metrics.covariance import Covariance
+    from nearfold.metrics.lfda import LFDA
     from nearfold.metrics.lmnn import LMNN
     from nearfold.metrics.mlkr import MLKR
     from nearfold.metrics.mmc import MMC, MMC_Supervised
     from nearfold.metrics.nca import NCA, NeighborhoodComponentsAnalysis
+    from nearfold.metrics.rca import RCA, RCA_Supervised
     from nearfold.metrics.weighted_euclidean import WeightedEuclidean
     from nearfold.report.doctor import diagnose
     from nearfold.run import progress

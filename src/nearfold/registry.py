@@ -53,6 +53,9 @@ METHODS = (
     Method("MMC", "mmc", "metric", "10.6", "pairs joined and parted, convex"),
     Method("MMC_Supervised", "mmc", "metric", "10.6", "the same, pairs drawn from labels"),
     Method("LMNN", "lmnn", "metric", "10.6", "own class near, others a margin away"),
+    Method("RCA", "rca", "metric", "10.6", "spread within chunklets taken out"),
+    Method("RCA_Supervised", "rca", "metric", "10.6", "the same, chunklets from labels"),
+    Method("LFDA", "lfda", "metric", "10.6", "LDA of neighbourhoods"),
     Method("MLKR", "mlkr", "metric", "10.6", "kernel regression predicts best"),
 )
 # fmt: on

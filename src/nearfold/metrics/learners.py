@@ -33,11 +33,13 @@ from nearfold.metrics.tuples import (
     Tuples,
     from_ids,
     from_links,
+    from_lookup,
     from_vectors,
     is_vectors,
     look_up,
     n_dimensions,
     points_of_tuples,
+    table_of,
 )
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import random_state, reporting
@@ -95,7 +97,12 @@ class TupleLearner(LabelLearner):
             X, tuples = tuples, None
         preprocessor = getattr(self, "preprocessor", None)
         sign = y if self._size == 2 else None
-        if tuples is not None or any(link is not None for link in links):
+        linked = any(link is not None for link in links)
+        if tuples is not None and linked:
+            raise InputError("give pairs, or must_link and cannot_link, not both.")
+        if tuples is not None and X is None and callable(preprocessor):
+            X, tuples = tuples, None
+        if tuples is not None or linked:
             if X is None:
                 X = preprocessor
             if X is None:
@@ -108,9 +115,9 @@ class TupleLearner(LabelLearner):
             found = from_vectors(X, self._size, y, preprocessor)
         elif preprocessor is not None and n_dimensions(X) == 2:
             if callable(preprocessor):
-                found = from_vectors(X, self._size, sign, preprocessor)
+                found = from_lookup(preprocessor, X, self._size, sign)
             else:
-                found = from_ids(np.asarray(preprocessor), X, self._size, None, sign)
+                found = from_ids(table_of(preprocessor), X, self._size, None, sign)
         else:
             return None
         self.n_features_in_ = found.X.shape[1]
@@ -123,7 +130,7 @@ class TupleLearner(LabelLearner):
         ids = np.asarray(X)
         if ids.ndim != 2 or ids.shape[1] != self._size or ids.dtype.kind not in "iu":
             return
-        if self._size > 2 or (y is not None and np.isin(np.asarray(y), (1, -1)).all()):
+        if (self._size > 2) == (y is None) and (y is None or np.isin(np.asarray(y), (1, -1)).all()):
             raise InputError(
                 f"these look like row ids ({self._size} columns of whole numbers), but there is no "
                 "table to look them up in: use fit(X, pairs=...) or the like, or preprocessor=X."
@@ -169,6 +176,8 @@ class PairLearner(TupleLearner):
             )
 
     def _fit_pairs(self, pairs: Tuples, calibration_params: dict[str, Any] | None) -> Any:
+        if hasattr(self, "threshold_"):
+            del self.threshold_
         self._learn(pairs)
         if not self.learned_from_labels_:
             distance = np.linalg.norm(pairs.differences() @ self.components_.T, axis=1)

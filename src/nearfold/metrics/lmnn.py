@@ -20,7 +20,8 @@ Cost: O(m^2 r) time per evaluation; memory: a block of rows x m per thread, and 
 
 Departures: metric-learn follows the gradient with a step size, `learn_rate`, that is accepted here
 and not needed. `min_iter` likewise. A class with fewer than k + 1 rows has fewer targets, with a
-warning. `trace_penalty` adds trace_penalty * m * trace(M), which draws M towards low rank.
+warning. `trace_penalty` adds trace_penalty * m * trace(M) * v, v the mean variance of
+the columns, which draws M towards low rank.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from nearfold.metrics.soft_neighbors import (
     block_size,
     centred,
     groups_of,
+    mean_variance,
     plan_blocks,
     project,
     pull_back,
@@ -200,7 +202,7 @@ class LMNN(LabelLearner):
         require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
         L = initial_map(init, X, label[order], r, random_state(self.random_state))
         targets = target_neighbors(X, starts, self.n_neighbors)
-        penalty = self.trace_penalty * len(X)
+        penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
             f, gradient = margin_loss(X, starts, targets, L, self.regularization)

@@ -41,7 +41,7 @@ def factor_metric(M: Floats) -> Floats:
         lam, U = eigh((M + M.T) / 2)  # (10.34): M = U diag(lam) U^T
     lam, U = lam[::-1], U[:, ::-1]
     keep = lam > 10 * len(M) * np.finfo(np.float64).eps * max(lam[0], 0.0)
-    return fix_signs((U[:, keep] * np.sqrt(lam[keep])).T)
+    return _fixed_form(np.sqrt(lam[keep]), U[:, keep].T)
 
 
 def factor_map(L: Floats) -> Floats:
@@ -51,7 +51,33 @@ def factor_map(L: Floats) -> Floats:
     with one_blas_thread():
         _, s, Vt = svd(L, full_matrices=False)
     keep = s > 10 * max(L.shape) * np.finfo(np.float64).eps * s[:1].max(initial=0.0)
-    return fix_signs(s[keep, None] * Vt[keep])
+    return _fixed_form(s[keep], Vt[keep])
+
+
+def _fixed_form(s: Floats, axes: Floats) -> Floats:
+    """Axes times their lengths s (largest first), where equal lengths leave no choice either."""
+    if len(s) == 0:
+        return axes
+    groups = np.split(axes, np.flatnonzero(s[:-1] - s[1:] > 1e-9 * s[:-1]) + 1)
+    return fix_signs(s[:, None] * np.vstack([_basis_of_span(group) for group in groups]))
+
+
+def _basis_of_span(axes: Floats) -> Floats:
+    """Orthonormal axes that depend on the span of the given ones alone.
+
+    The pivoted Cholesky factor of the projector V V^T: the first has the largest entry there is in
+    the span, the second has a 0 there and the largest entry left, and so on.
+    """
+    if len(axes) == 1:
+        return axes
+    left, basis = axes.copy(), []
+    for _ in range(len(axes)):
+        size = np.einsum("ij,ij->j", left, left)
+        pivot = int(np.argmax(size >= size.max() * (1 - 1e-9)))
+        direction = left[:, pivot] / np.sqrt(size[pivot])
+        basis.append(direction @ axes)
+        left = left - np.outer(direction, direction @ left)
+    return np.array(basis)
 
 
 def count_kept(P_t: Floats, rank: int | float) -> int:
@@ -185,6 +211,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             return M
         X = check_table(self, X, reset=False, ensure_min_samples=2).astype(np.float64)
         parts = M * np.atleast_2d(np.cov(X, rowvar=False))
+        if not parts.sum() > 0:
+            raise InputError("the rows of X are equal in this metric: no column tells them apart.")
         return np.asarray(parts / parts.sum())
 
     def explain_pairs(self, pairs: Any) -> Floats:

@@ -17,8 +17,8 @@ Steps
 Cost: O(m^2 r + m d r) per iteration; never more than a block of rows against all rows in memory
 (soft_neighbors.py).
 
-Departures: `trace_penalty` adds trace_penalty * var(y) * m * trace(M), which draws M towards low
-rank; it is 0 unless asked for.
+Departures: `trace_penalty` adds trace_penalty * m * trace(M) * var(y) * v, v the mean variance of
+the columns, which draws M towards low rank.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from nearfold.metrics.nca import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
     centred,
+    mean_variance,
     project,
     pull_back,
     require_blocks,
@@ -139,7 +140,7 @@ class MLKR(MahalanobisMetric):
         targets = y[order] - y.mean()
         scale = float(np.sqrt(np.mean(targets**2))) or 1.0
         targets = (targets / scale).astype(X.dtype)
-        penalty = self.trace_penalty * len(X)
+        penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
             f, gradient = residuals(X, targets, L)

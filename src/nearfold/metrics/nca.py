@@ -13,8 +13,8 @@ y the labels, p_ij the chance that row i takes row j for its neighbour.
 
 Steps
   1. begin at the principal or discriminant axes, the identity, or a given map
-  2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or L-BFGS on a sample and then
-     Adam on batches of rows, each compared with all rows (`solver="sgd"`): an unbiased gradient
+  2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or Adam on batches of rows, each
+     compared with all rows (`solver="stochastic"`): an unbiased gradient of f
   3. put the map into the one form of mahalanobis.py
 
 The rows are sorted by class, so that the rows of a class are a slice and no mask of pairs is
@@ -24,8 +24,9 @@ Cost: O(m^2 r + m d r) per iteration; memory: O(m) times the block. `solver="aut
 batches where L-BFGS would run for more than some minutes, and says so.
 
 Departures: (10.38) is written there as a loss, 1 minus the mean of p_i; the maximum is the same.
-`trace_penalty` subtracts trace_penalty * m * trace(M), which draws M towards low rank. scikit-learn
-returns L as the optimiser left it; ours is the same metric, rotated into the fixed form.
+`trace_penalty` subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
+which draws M towards low rank and keeps it from columns that hardly vary. scikit-learn returns L as
+the optimiser left it; ours is the same metric, rotated into the fixed form.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from nearfold.metrics.soft_neighbors import (
     Points,
     centred,
     groups_of,
+    mean_variance,
     project,
     pull_back,
     require_blocks,
@@ -56,8 +58,8 @@ from nearfold.optim import Ended, adam, minimise, warn_unless_converged
 from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
+_SAMPLE, _FIRST_STEPS = 4000, 5  # of L-BFGS, before the batches
 _SPLIT = 128  # rows of a batch compared by one task
-_SAMPLE = 4000  # rows on which the stochastic gradient finds its start
 
 
 def votes(Z: Array, starts: Ints) -> tuple[float, Array]:
@@ -193,9 +195,10 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
     """Neighbourhood components analysis: the map in which soft nearest neighbours vote best.
 
     Parameters are scikit-learn's. New ones: `solver`, "auto", "lbfgs" (all rows in every step) or
-    "sgd" (batches; for tens of thousands of rows); `batch_size` and `n_epochs` for "sgd";
-    `trace_penalty` >= 0, which draws the metric towards low rank; `rank`, a number or a share of
-    the trace to which the learned metric is cut.
+    "stochastic" (batches; for tens of thousands of rows); `batch_size` and `n_epochs` for the
+    latter; `trace_penalty` >= 0, which draws the metric towards low rank (it also helps held-out
+    rows where NCA fits the given ones too well: try 0.01); `rank`, a number or a share of the trace
+    to which the learned metric is cut.
 
     New attributes: `objective_`, the mean of p_i, that is the expected leave-one-out accuracy of
     the soft vote; `converged_`, `end_` (why it ended), `history_`, `solver_`, `approximation_`.
@@ -223,7 +226,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         random_state: Any = None,
         solver: str = "auto",
         batch_size: int = 512,
-        n_epochs: int = 10,
+        n_epochs: int = 5,
         trace_penalty: float = 0.0,
         rank: int | float | None = None,
     ) -> None:
@@ -243,8 +246,8 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
 
     def fit(self, X: Any, y: Any) -> NeighborhoodComponentsAnalysis:
         """Learn the map from X and its labels y."""
-        if self.solver not in ("auto", "lbfgs", "sgd"):
-            raise InputError(f"solver={self.solver!r}: use 'auto', 'lbfgs' or 'sgd'.")
+        if self.solver not in ("auto", "lbfgs", "stochastic"):
+            raise InputError(f"solver={self.solver!r}: use 'auto', 'lbfgs' or 'stochastic'.")
         X, label = self._labelled(X, y)
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
@@ -277,43 +280,45 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         work = float(m) ** 2 * (len(L) + 8) * self.max_iter
         self.solver_ = self.solver
         if self.solver == "auto":
-            self.solver_ = "sgd" if work > _MOST_WORK else "lbfgs"
+            self.solver_ = "stochastic" if work > _MOST_WORK else "lbfgs"
         self.approximation_ = None
         # In an order of their own, so that the order of the rows given changes nothing.
         order = order_by_value(X, label)
         X, label = centred(X, order), label[order]
         _, starts = groups_of(label)
         if self.solver_ == "lbfgs":
-            return self._by_all_rows(X, starts, L)
-        self.approximation_ = f"stochastic gradient, batches of {self.batch_size} rows"
+            return self._by_all_rows(X, starts, L, self.max_iter)
+        self.approximation_ = f"{self.n_epochs} passes over batches of {self.batch_size} rows"
         if self.solver == "auto":
             warn(
-                f"L-BFGS on {m} rows would take long, so NCA was learned by stochastic gradient "
-                f"in {self.n_epochs} passes over batches of {self.batch_size} rows; choose by "
-                "solver='lbfgs' or solver='sgd'.",
+                f"L-BFGS on all {m} rows would take long, so NCA was learned from "
+                f"{self.approximation_}; choose by solver='lbfgs' or solver='stochastic'.",
                 ApproximationWarning,
             )
-        # A sample tells the size of the map, without which a stochastic step has no scale.
+        # A few steps on a sample tell the size of the map, without which a step has no scale. To
+        # go on there would fit the sample, and what is fitted too closely is hard to leave.
         some = np.sort(self.random_state_.permutation(m)[: max(2, min(_SAMPLE, m // 4))])
         _, few = groups_of(label[some])
-        L = self._by_all_rows(X[some], few, L).x
+        L = self._by_all_rows(X[some], few, L, min(_FIRST_STEPS, self.max_iter)).x
         return self._by_batches(X, label, starts, L)
 
-    def _by_all_rows(self, X: Array, starts: Ints, L: Floats) -> Ended:
-        penalty = self.trace_penalty * len(X)
+    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> Ended:
+        penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
             f, gradient = objective(X, starts, L)
             return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
 
         return minimise(
-            loss, L, max_iter=self.max_iter, tol=self.tol, label="NCA", callback=self._report
+            loss, L, max_iter=max_iter, tol=self.tol, label="NCA", callback=self._report
         )
 
     def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> Ended:
+        price = self.trace_penalty * mean_variance(X)
+
         def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
             f, gradient = batch_objective(X, label, starts, L, batch)
-            penalty = self.trace_penalty * len(batch)
+            penalty = price * len(batch)
             return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
 
         return adam(
@@ -323,7 +328,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
             batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             random=self.random_state_,
-            label="NCA",
+            label="NCA, batches",
             callback=self._report,
         )
 

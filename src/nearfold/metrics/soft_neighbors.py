@@ -142,6 +142,11 @@ def centred(X: Array, order: Ints) -> Array:
     return np.asarray(X[order] - X.mean(axis=0, dtype=np.float64).astype(X.dtype))
 
 
+def mean_variance(X: Array) -> float:
+    """Of the columns of centred rows: the unit of a penalty that must not know the units of X."""
+    return float(np.mean(np.einsum("ij,ij->j", X, X, dtype=np.float64)) / len(X)) or 1.0
+
+
 def run_tasks(run: Callable[[Any], Any], tasks: list[Any], m: int) -> Iterator[Any]:
     """Results in order; a pool of threads only where there is enough to do."""
     return map_in_order(run, tasks) if m * m > _ALONE else map(run, tasks)

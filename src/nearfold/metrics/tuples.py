@@ -8,7 +8,8 @@ points and the row numbers of the members.
 What cannot be meant is answered here, once for all learners:
 
     an id that no row has              an error that shows the first of them
-    a pair both must- and cannot-link  an error that shows it
+    a pair both must- and cannot-link,
+    directly or by a chain of pairs    an error that shows it
     a row that cannot link to itself   an error that shows it
     a row that must link to itself     says nothing: left out, with a warning
     a pair given twice, (a, b), (b, a) counted once, with a warning
@@ -21,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nearfold.errors import InputError, warn
-from nearfold.inputs import refuse_nonfinite
+from nearfold.inputs import check_rows, refuse_nonfinite
 from nearfold.notation import Array, Floats, Ints
 
 SIGNS = {
@@ -69,9 +72,20 @@ def look_up(preprocessor: Any, rows: Any) -> Any:
     if preprocessor is None or n_dimensions(rows) != 1:
         return rows
     if callable(preprocessor):
-        return np.asarray(preprocessor(rows))
-    table = np.asarray(preprocessor)
+        found = np.asarray(preprocessor(rows))
+        if found.ndim != 2 or len(found) != len(rows):
+            raise InputError(
+                f"the preprocessor was asked for {len(rows)} rows and gave an array of shape "
+                f"{found.shape}."
+            )
+        return found
+    table = table_of(preprocessor)
     return table[_places(np.asarray(rows)[:, None], None, len(table)).ravel()]
+
+
+def table_of(preprocessor: Any) -> Array:
+    """The table of a preprocessor, in floats."""
+    return np.asarray(check_rows(preprocessor))
 
 
 def points_of_tuples(tuples: Any, size: int, preprocessor: Any = None) -> Array:
@@ -104,12 +118,18 @@ def from_vectors(tuples: Any, size: int, sign: Any = None, preprocessor: Any = N
     return Tuples(np.concatenate(list(points.swapaxes(0, 1))), rows, signs)
 
 
+def from_lookup(preprocessor: Any, tuples: Any, size: int, sign: Any = None) -> Tuples:
+    """Tuples of ids that a callable turns into rows; of pairs a third column may be the sign."""
+    cells = np.asarray(tuples)
+    if size == 2 and sign is None and cells.ndim == 2 and cells.shape[1] == 3:
+        cells, sign = cells[:, :2], _read_signs(cells[:, 2])
+    return from_vectors(cells, size, sign, preprocessor)
+
+
 def from_ids(table: Array, tuples: Any, size: int, ids: Any = None, sign: Any = None) -> Tuples:
     """Tuples of rows of a (checked) table, given by position or by the `ids` of its rows."""
-    known = None if ids is None else np.asarray(ids)
-    if known is not None and len(known) != len(table):
-        raise InputError(f"there are {len(known)} ids for {len(table)} rows.")
-    cells = _drop_header(_cells(tuples), size, known, len(table), sign is None)
+    known = _known_ids(ids, len(table))
+    cells = _cells(tuples, size, known, len(table))
     if cells.shape[1] == size + 1 and size == 2 and sign is None:
         cells, sign = cells[:, :2], _read_signs(cells[:, 2])
     if cells.shape[1] != size:
@@ -131,32 +151,37 @@ def from_ids(table: Array, tuples: Any, size: int, ids: Any = None, sign: Any = 
 
 def from_links(table: Array, must_link: Any, cannot_link: Any, ids: Any = None) -> Tuples:
     """Pairs from two lists: those that belong together and those that do not."""
-    known = None if ids is None else np.asarray(ids)
-    parts = [
-        _drop_header(_cells(pairs), 2, known, len(table), True) if pairs is not None else None
-        for pairs in (must_link, cannot_link)
-    ]
-    present = [part for part in parts if part is not None]
-    for part in present:
+    known = _known_ids(ids, len(table))
+    parts, sign = [], []
+    for links, s in ((must_link, 1), (cannot_link, -1)):
+        if links is None or (hasattr(links, "__len__") and len(links) == 0):
+            continue
+        part = _cells(links, 2, known, len(table))
         if part.shape[1] != 2:
             raise InputError(f"must_link and cannot_link have two columns, not {part.shape[1]}.")
-    sign = np.repeat([1, -1], [0 if part is None else len(part) for part in parts])
-    return from_ids(table, np.concatenate(present), 2, ids, sign)
+        parts.append(part.astype(object))
+        sign += [s] * len(part)
+    if not parts:
+        raise InputError("there are no pairs: must_link and cannot_link are empty.")
+    return from_ids(table, np.concatenate(parts), 2, ids, sign)
 
 
-def _cells(tuples: Any) -> Array:
+def _known_ids(ids: Any, m: int) -> Array | None:
+    """What the rows are called, or None if by their position."""
+    if ids is None:
+        return None
+    known = np.asarray(ids)
+    if known.ndim == 2 and known.shape[1] == 1:
+        known = known.ravel()
+    if known.ndim != 1 or len(known) != m:
+        raise InputError(f"there are {known.size} ids for {m} rows.")
+    return known
+
+
+def _cells(tuples: Any, size: int, known: Array | None, m: int) -> Array:
     """The table of ids as an array, whatever it came in."""
     if isinstance(tuples, str | Path):
-        import polars
-
-        path = Path(tuples)
-        if not path.exists():
-            raise InputError(f"there is no file {str(path)!r}.")
-        try:
-            frame = polars.read_csv(path, has_header=False, infer_schema=False)
-        except polars.exceptions.PolarsError as error:
-            raise InputError(f"{str(path)!r} cannot be read as a table of ids: {error}") from error
-        return np.array([[c.strip() if c else c for c in row] for row in frame.rows()], object)
+        return _drop_header(_read(Path(tuples)), size, known, m)
     if hasattr(tuples, "columns"):
         return np.asarray(tuples.to_numpy())
     cells = np.asarray(tuples)
@@ -167,14 +192,28 @@ def _cells(tuples: Any) -> Array:
     return cells
 
 
-def _drop_header(cells: Array, size: int, known: Array | None, m: int, signed: bool) -> Array:
-    """Without a first line that names the columns: none of its cells is an id or a sign."""
-    if len(cells) < 2 or not all(isinstance(cell, str) for cell in cells[0]):
+def _read(path: Path) -> Array:
+    import polars
+
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}.")
+    try:
+        frame = polars.read_csv(path, has_header=False, infer_schema=False)
+    except polars.exceptions.PolarsError as error:
+        raise InputError(f"{str(path)!r} cannot be read as a table of ids: {error}") from error
+    rows = [[cell.strip() if cell else cell for cell in row] for row in frame.rows()]
+    return np.array([row for row in rows if any(row)], dtype=object).reshape(-1, frame.width)
+
+
+def _drop_header(cells: Array, size: int, known: Array | None, m: int) -> Array:
+    """Without a first line that names the columns: no cell of it is an id, a number or a sign."""
+    if len(cells) < 2:
         return cells
     members, rest = cells[:1, :size], cells[0, size:]
-    if signed and any(str(cell).lower() in SIGNS for cell in rest):
+    if any(str(cell).lower() in SIGNS for cell in rest):
         return cells
-    return cells[1:] if (_find(members, known, m) < 0).all() else cells
+    numbers = [known is None and not np.isnan(_number(cell)) for cell in members.ravel()]
+    return cells if any(numbers) or (_find(members, known, m) >= 0).any() else cells[1:]
 
 
 def _find(cells: Array, known: Array | None, m: int) -> Ints:
@@ -209,7 +248,7 @@ def _places(cells: Array, known: Array | None, m: int) -> Ints:
     if (rows < 0).any():
         at, column = np.nonzero(rows < 0)
         shown = ", ".join(
-            f"{cells[i, j]!r} (tuple {i})"
+            f"{cells[i : i + 1, j].tolist()[0]!r} (tuple {i})"
             for i, j in list(zip(at.tolist(), column.tolist(), strict=True))[:_SHOWN]
         )
         what = f"row numbers from 0 to {m - 1}" if known is None else "ids of the table's rows"
@@ -233,7 +272,7 @@ def _read_signs(column: Array) -> Ints:
 def _plain(value: Any) -> str:
     """1.0 and 1 and "1" read the same."""
     number = _number(value)
-    if isinstance(value, bool | np.bool_) or number != number or number != int(number):
+    if isinstance(value, bool | np.bool_) or not np.isfinite(number) or number != int(number):
         return str(value)
     return str(int(number))
 
@@ -265,6 +304,8 @@ def _settle_pairs(rows: Ints, sign: Ints, shown: Array) -> tuple[Ints, Ints]:
         listed = _listed(shown[rows[itself, 0]])
         warn(f"pairs of a row with itself say nothing and are left out: {listed}.")
     rows, sign = np.sort(rows[~itself], axis=1), sign[~itself]
+    if len(rows) == 0:
+        raise InputError("there are no pairs of different rows.")
     unique, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     index = index.ravel()
     both = np.flatnonzero(
@@ -284,8 +325,32 @@ def _settle_pairs(rows: Ints, sign: Ints, shown: Array) -> tuple[Ints, Ints]:
             + _listed([tuple(pair) for pair in shown[again].tolist()])
             + "."
         )
+    _refuse_chains(unique, sign[first], shown)
     order = np.sort(first)
     return rows[order], sign[order]
+
+
+def _refuse_chains(rows: Ints, sign: Ints, shown: Array) -> None:
+    """Raise if must-link pairs, one after the other, join rows that cannot link."""
+    m = len(shown)
+    must = rows[sign > 0]
+    links = sparse.coo_array((np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(m, m))
+    part = connected_components(links, directed=False)[1]
+    apart = rows[sign < 0]
+    joined = apart[part[apart[:, 0]] == part[apart[:, 1]]]
+    if len(joined) == 0:
+        return
+    start, at = int(joined[0, 0]), int(joined[0, 1])
+    before = breadth_first_order(links.tocsr(), start, directed=False)[1]
+    chain = [at]
+    while at != start:
+        at = int(before[at])
+        chain.append(at)
+    more = f" ({len(joined) - 1} more such pairs)" if len(joined) > 1 else ""
+    raise InputError(
+        f"the cannot-link pair {tuple(shown[joined[0]].tolist())} is joined by a chain of "
+        f"must-link pairs: {' - '.join(str(shown[row]) for row in reversed(chain))}{more}."
+    )
 
 
 def _settle_larger(rows: Ints, shown: Array) -> Ints:
@@ -312,4 +377,5 @@ def _settle_larger(rows: Ints, shown: Array) -> Ints:
 def _listed(values: Any) -> str:
     values = list(values)
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return ", ".join(str(v) for v in values[:_SHOWN]) + more
+    shown = np.asarray(values[:_SHOWN], dtype=object).tolist() if values else []
+    return ", ".join(str(tuple(v) if isinstance(v, list) else v) for v in shown) + more

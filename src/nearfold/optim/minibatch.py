@@ -3,7 +3,7 @@
 The gradient of a sum over rows is estimated from a batch of them. Steps are in units of the size
 of the point, because Adam's own steps know nothing of it: every entry moves by at most about
 `rate` times the root mean square of all entries per step. It is meant to refine a start that has
-about the right size.
+about the right size; from a start that is far too small or too large it is slow.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def adam(
     n_epochs: int,
     random: Any,
     label: str,
-    rate: float = 0.01,
+    rate: float = 0.03,
     callback: Callable[[Floats, int], None] | None = None,
 ) -> Ended:
     """Minimise a sum over rows, given its value and gradient over any batch of them.
 
-    The value returned is the sum over all rows as met during the last pass. Converged means that
-    the last pass was not worse than the one before it.
+    Values, in `history` too, are sums over all rows as met during a pass. Converged means that the
+    last pass was not worse than the one before it.
     """
     x = np.array(start, dtype=np.float64)
     batches = max(1, round(n_rows / batch_size))
@@ -58,5 +58,5 @@ def adam(
         if callback is not None:
             callback(x, epoch)
     improved = n_epochs < 2 or history[-1] <= history[-2]
-    reason = "the last pass was no better" if not improved else f"all {n_epochs} passes were made"
+    reason = f"all {n_epochs} passes were made" if improved else "the last pass was no better"
     return Ended(x, history[-1], improved, reason, n_epochs, history)

@@ -32,15 +32,15 @@ def minimise(
     """
     shape, report = start.shape, reporter()
     history: list[float] = []
-    latest = [np.inf]
+    values: list[float] = []
 
     def flat(x: Floats) -> tuple[float, Floats]:
         value, gradient = objective(x.reshape(shape))
-        latest[0] = float(value)
-        return latest[0], np.asarray(gradient, dtype=np.float64).ravel()
+        values.append(float(value))
+        return values[-1], np.asarray(gradient, dtype=np.float64).ravel()
 
     def after_iteration(x: Floats) -> None:
-        history.append(latest[0])
+        history.append(values[-1])
         report(label, len(history), max_iter)
         if callback is not None:
             callback(x.reshape(shape), len(history))

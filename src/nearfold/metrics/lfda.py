@@ -1,0 +1,243 @@
+"""Local Fisher discriminant analysis: classes apart, near rows of a class together.
+
+M. Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant
+analysis, JMLR 8 (2007). As LDA, but far rows of a class are not pulled together, so a class may
+lie in several clusters, and there may be more than C - 1 axes.
+
+    A_ij = exp(-|x_i - x_j|^2 / (sigma_i sigma_j))    sigma_i: distance of x_i to its k-th
+                                                      neighbour in its class (local scaling)
+    S_w = 1/2 sum_ij W_ij (x_i - x_j)(x_i - x_j)^T    W_ij = A_ij / m_c in a class c, else 0
+    S_b = the same with W_ij = A_ij (1/m - 1/m_c) in a class, else 1/m
+
+    S_b phi = lam S_w phi,  phi^T S_w phi = 1, lam_1 >= lam_2 >= ...
+
+Symbols: m rows, m_c of class c with mean mu_c; d columns; embedding_type says what L has as rows:
+"weighted" sqrt(lam) phi^T, "plain" phi^T, "orthonormalized" an orthonormal basis of their span.
+
+Steps
+  1. G_c = 1/2 sum_{i,j in c} A_ij (x_i - x_j)(x_i - x_j)^T = X_c^T (diag(A 1) - A) X_c,
+     in blocks of rows of A
+  2. S_w = sum_c G_c / m_c;  S_b = S + sum_c (1/m - 1/m_c) G_c, where S are the pairs of different
+     classes: S = sum_c (1 - m_c / m) S_c + m_c (mu_c - mu)(mu_c - mu)^T, S_c the scatter of c
+  3. whiten S_w; the axes are the eigenvectors of S_b there
+
+Cost: O(d sum m_c^2) time; memory for a few blocks of rows of A, never all of it, and O(d^2).
+
+Departures. Directions in which rows differ but S_w vanishes (fewer rows than columns) are left out,
+and a warning says how many; constant columns are left out in silence. Where the k-th neighbour is
+a copy of the row, sigma is the distance to the nearest row that is none: the paper divides by 0,
+metric-learn lets such rows count with nobody. A class of at most k rows uses all of them, and this
+k is that class's own; in metric-learn it shrinks the k of later classes too, and none reaches d.
+k = None is metric-learn's min(7, d - 1), at least 1. Results differ from metric-learn 0.7's in any
+case: it takes the sorted distances of its k-th row for all sigma, and adds S_w to S_b + S_w where
+it is to be taken away; with both mended it agrees with ours to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+from scipy.spatial.distance import cdist
+
+from nearfold.blocks import require_memory
+from nearfold.errors import InputError, warn
+from nearfold.linalg import top_eigenpairs
+from nearfold.linalg.within import diagonalise
+from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.rca import centre, check_rank, rounding_of, whiten_within
+from nearfold.neighbors import build_index
+from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order, one_blas_thread, thread_count
+
+_CELLS = 2**20  # of the affinities, held by one task
+EMBEDDINGS = ("weighted", "orthonormalized", "plain")
+
+
+def local_scales(X: Floats, k: int) -> Floats:
+    """sigma (m_c,) of the rows of one class; 0 only if they are all equal."""
+    if len(X) < 2:
+        return np.zeros(len(X))
+    sigma = build_index(X, k_hint=k).nearest(None, min(k, len(X) - 1))[0][:, -1]
+    copies = sigma == 0
+    if copies.any():
+        different, which = np.unique(X, axis=0, return_inverse=True)
+        if len(different) > 1:
+            apart = build_index(different, k_hint=1).nearest(None, 1)[0][:, 0]
+            sigma = np.where(copies, apart[which.ravel()], sigma)
+    return np.asarray(sigma, dtype=np.float64)
+
+
+def affinities(X: Floats, square: Floats, sigma: Floats, rows: slice) -> Floats:
+    """Some rows of A, of one class."""
+    near = sigma[rows].min() * sigma.min()
+    if near > 1e-4 * square.max():
+        D2 = X[rows] @ X.T
+        D2 *= -2
+        D2 += square[rows, None]
+        D2 += square
+    else:  # differences of squares would be rounding beside such scales
+        D2 = cdist(X[rows], X, "sqeuclidean")
+    D2 /= -sigma[rows, None]
+    D2 /= sigma
+    np.minimum(D2, 0.0, out=D2)
+    return np.asarray(np.exp(D2, out=D2))
+
+
+def pull_of_rows(X: Floats, square: Floats, sigma: Floats, rows: slice) -> tuple[Floats, float]:
+    """What some rows add to G_c, and the sum of their affinities."""
+    A = affinities(X, square, sigma, rows)
+    own, degree = X[rows], A.sum(axis=1)
+    return own.T @ (degree[:, None] * own - A @ X), float(degree.sum())
+
+
+def local_scatter(X: Floats, sigma: Floats) -> tuple[Floats, float]:
+    """G_c of the centred rows of one class, and the sum of A."""
+    m, d = X.shape
+    if sigma.max(initial=0.0) == 0:
+        return np.zeros((d, d)), 0.0
+    step = max(1, _CELLS // m)
+    spans = [slice(a, a + step) for a in range(0, m, step)]
+    task = partial(pull_of_rows, X, np.einsum("ij,ij->i", X, X), sigma)
+    parts: Iterator[tuple[Floats, float]]
+    if len(spans) == 1:  # a small class is not worth a pool
+        parts = map(task, spans)
+    else:
+        parts = map_in_order(task, spans, label="affinities", total=len(spans))
+    G, total = np.zeros((d, d)), 0.0
+    for part, weight in parts:
+        G, total = G + part, total + weight
+    return (G + G.T) / 2, total
+
+
+def local_scatters(Z: Floats, label: Ints, k: int) -> tuple[Floats, Floats, float]:
+    """S_w and S_b of centred rows, and the sum of the weights of S_w."""
+    m, d = Z.shape
+    S_w, S_b, weight = np.zeros((d, d)), np.zeros((d, d)), 0.0
+    for c in range(int(label.max()) + 1):
+        X = Z[label == c]
+        m_c, mu_c = len(X), X.mean(axis=0)
+        X -= mu_c
+        G, total = local_scatter(X, local_scales(X, k))
+        S_w += G / m_c
+        weight += total / m_c
+        S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
+    return S_w, S_b, weight
+
+
+def whitening_of(S: Floats, rounding: Floats) -> Floats:
+    """Q (d, r) with Q^T S Q = I, r the rank of S."""
+    varies = np.diagonal(S) > rounding**2
+    S = np.where(np.outer(varies, varies), S, 0.0)
+    tol = 100 * len(S) * float(np.finfo(np.float64).eps)  # S is a product: errors are squared
+    return whiten_within(diagonalise(S), rounding, tol)
+
+
+def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floats, Floats]:
+    """The n largest lam, and their phi as columns (d, n): S_b phi = lam S_w phi.
+
+    `rounding`: the root of what the rounding of each column may add to S_w.
+    """
+    Q = whitening_of(S_w, rounding)
+    if Q.shape[1] == 0:
+        raise InputError(
+            "no column varies within the classes, so there is no scale on which to compare them: "
+            "LFDA needs some spread inside at least one class."
+        )
+    lost = whitening_of(S_w + S_b, rounding).shape[1] - Q.shape[1] if Q.shape[1] < len(Q) else 0
+    if lost > 0:
+        warn(
+            f"rows vary in {lost} directions (of {len(Q)}) in which near rows of a class do not; "
+            "LFDA cannot weigh these and leaves them out. Reduce the columns with PCA first."
+        )
+    pairs = top_eigenpairs(Q.T @ S_b @ Q, min(n, Q.shape[1]), name="S_b, whitened by S_w")
+    return pairs.values, Q @ pairs.vectors
+
+
+def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
+    """L with M = L^T L."""
+    if embedding_type == "weighted":  # lam >= 0 but for rounding: A_ij <= 1 makes S_b >= 0
+        return np.asarray((phi * np.sqrt(np.maximum(lam, 0.0))).T)
+    if embedding_type == "orthonormalized":
+        return np.asarray(qr(phi, mode="economic")[0].T)
+    return np.asarray(phi.T)
+
+
+class LFDA(LabelLearner):
+    """Local Fisher discriminant analysis, for classes that may lie in several clusters.
+
+    Parameters are metric-learn's. `n_components`: rank of the metric; None: all. `k`: the
+    neighbour whose distance is a row's scale; None: min(7, d - 1). `embedding_type`: "weighted",
+    "orthonormalized" or "plain". `preprocessor`: a table (or a callable) in which ids given
+    instead of rows are looked up.
+
+    `components_` is the fixed form of the metric (see mahalanobis.py), so its rows are a rotation
+    of the axes of the paper; distances and M are the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfold.metrics.lfda import LFDA
+    >>> x = np.array([0.0, 1, 2, 10, 11, 12, 20, 21, 22])  # the second class is in the middle
+    >>> X = np.column_stack([np.tile([0.0, 2, 1], 3), x])
+    >>> M = LFDA(n_components=1, k=1).fit(X, [0, 0, 0, 1, 1, 1, 0, 0, 0]).get_mahalanobis_matrix()
+    >>> bool(M[1, 1] > 5 * M[0, 0])
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        k: int | None = None,
+        embedding_type: str = "weighted",
+        preprocessor: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.k = k
+        self.embedding_type = embedding_type
+        self.preprocessor = preprocessor
+
+    def fit(self, X: Any, y: Any) -> LFDA:
+        """Find the axes from rows and their class labels."""
+        if self.embedding_type not in EMBEDDINGS:
+            raise InputError(
+                f"Invalid embedding_type: {self.embedding_type!r}. Use one of {EMBEDDINGS}."
+            )
+        X, label = self._labelled(X, y)
+        d = X.shape[1]
+        n = check_rank(self.n_components, d) or d
+        k = self._check_k(d, label)
+        self._require(X, label)
+        S_w, S_b, weight = local_scatters(centre(X), label, k)
+        with one_blas_thread():
+            lam, phi = local_axes(S_w, S_b, rounding_of(X) * weight**0.5, n)
+        self._set_map(map_of_axes(lam, phi, self.embedding_type), X.dtype)
+        return self
+
+    def _check_k(self, d: int, label: Ints) -> int:
+        if self.k is None:
+            return max(1, min(7, d - 1))
+        if not isinstance(self.k, Integral) or isinstance(self.k, bool) or self.k < 1:
+            raise InputError(f"k={self.k!r}: use a whole number of neighbours, at least 1.")
+        counts = np.bincount(label)
+        short = np.flatnonzero((counts <= self.k) & (counts > 1))
+        if len(short):
+            warn(
+                f"{len(short)} classes have at most k={self.k} rows (the first: "
+                f"{self.classes_[short[0]]!r}, {counts[short[0]]}); all of their rows are used."
+            )
+        return int(self.k)
+
+    def _require(self, X: Array, label: Ints) -> None:
+        m, d = X.shape
+        most = int(np.bincount(label).max())
+        tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
+        require_memory(
+            8.0 * (2 * m * d + 3 * tasks * max(_CELLS, most) * (most > 1) + 6 * d * d),
+            f"LFDA of {m:,} rows and {d:,} columns",
+            "Reduce the columns with PCA first, or give fewer rows.",
+        )
