@@ -19,6 +19,8 @@ import nearfold
 from bench.jobs import jobs, load, streaming_report
 from bench.manifolds import bounded_report, landmark_report
 from bench.measure import Line, run
+from bench.metrics import metric_lines
+from bench.nca import all_rows_report
 
 
 def main() -> None:
@@ -43,16 +45,10 @@ def main() -> None:
             continue
         for line in run(job):
             lines.append(line)
-            bar = (
-                ""
-                if line.bar is None
-                else f" (bar {line.bar:g}, {'met' if line.met else 'MISSED'})"
-            )
-            console.print(
-                f"{line.job}: {line.seconds:.3f} s, {line.peer} {line.peer_seconds:.3f} s, "
-                f"{line.ratio:.2f}x{bar}; {line.agreement}; peak {line.peak_megabytes:.0f} MB",
-                highlight=False,
-            )
+            console.print(told(line), highlight=False)
+    for line in metric_lines(options.only):
+        lines.append(line)
+        console.print(told(line), highlight=False)
     streamed = ""
     if options.only.lower() in "pca streamed":
         streamed = streaming_report(options.data is not None)
@@ -61,6 +57,8 @@ def main() -> None:
     bounded = bounded_report(options.data, len(X), "4GB" if options.data else "64MB", options.only)
     if options.only.lower() in "isomap":
         bounded += "\n" + landmark_report(X[: 10_000 if options.data else 2_000].astype("f4"))
+    if "nca" in options.only.lower() or not options.only:
+        bounded += "\n" + all_rows_report(options.data, "4GB")
     console.print(bounded, highlight=False)
     console.print(table_of(lines))
     path = Path(options.json)
@@ -73,6 +71,15 @@ def main() -> None:
     }
     path.write_text(json.dumps(content, indent=2))
     console.print(f"written to {path}")
+
+
+def told(line: Line) -> str:
+    """A line of the table as it comes in."""
+    bar = "" if line.bar is None else f" (bar {line.bar:g}, {'met' if line.met else 'MISSED'})"
+    return (
+        f"{line.job}: {line.seconds:.3f} s, {line.peer} {line.peer_seconds:.3f} s, "
+        f"{line.ratio:.2f}x{bar}; {line.agreement}; peak {line.peak_megabytes:.0f} MB"
+    )
 
 
 def table_of(lines: list[Line]) -> Table:

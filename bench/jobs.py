@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors as TheirNeighbors
 
 from bench.manifolds import manifold_jobs
 from bench.measure import Job
+from bench.nca import nca_job
 from nearfold import PCA, IncrementalPCA, LinearDiscriminantAnalysis, NearestNeighbors
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -44,7 +45,7 @@ def load(path: str | None) -> tuple[Table, Table]:
 
 def jobs(path: str | None) -> Iterator[Job]:
     """All jobs, one at a time, so that each frees its data before the next."""
-    (X, y), (Q, _) = load(path)
+    (X, y), (Q, r) = load(path)
     full = path is not None
     for dtype in (np.float32, np.float64):
         yield neighbours_job(X.astype(dtype), Q.astype(dtype), full)
@@ -60,6 +61,9 @@ def jobs(path: str | None) -> Iterator[Job]:
         yield lda_job(X.astype(dtype), y, Q.astype(dtype), full)
     yield import_job()
     yield from manifold_jobs(both, full)
+    scale = 255.0 if full else 16.0
+    n = 5000 if full else 1500
+    yield nca_job(X[:n] / scale, y[:n], Q / scale, r, full)
 
 
 def name_of(X: np.ndarray, what: str) -> str:

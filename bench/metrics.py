@@ -37,9 +37,8 @@ from nearfold.metrics.drawing import draw_pairs
 
 ROOT = Path(__file__).parents[1]
 PEER = ROOT / ".venv-peer"
-# metric-learn's SDML passes scikit-learn a `cov_init` that 1.5 no longer has: its lines show that
-# error for any data, and say nothing about the method. With 1.4.2 it runs.
-REQUIREMENTS = ("metric-learn==0.7.0", "scikit-learn==1.5.2")
+# metric-learn's SDML passes scikit-learn a `cov_init` that 1.5 no longer has.
+REQUIREMENTS = ("metric-learn==0.7.0", "scikit-learn==1.4.2")
 SECONDS_AT_MOST = 120.0
 DATA = {
     "iris": load_iris,
@@ -118,6 +117,7 @@ class Contest:
     what: str  # that the judge measures
     params: dict[str, Any] = field(default_factory=dict)
     repeats: int = 5
+    bar: float = 5.0  # where the peer takes more than a second
 
     def ours(self) -> Any:
         learner = getattr(import_module(f"nearfold.metrics.{self.module}"), self.name)
@@ -144,7 +144,7 @@ def run_contest(contest: Contest) -> Line:
         "metric-learn",
         theirs,
         theirs / seconds,
-        None,
+        contest.bar if theirs > 1 else None,
         f"{contest.what} {mine:.4g}, theirs {said}, plain {plain:.4g}",
         peak_megabytes(contest.ours),
     )
@@ -199,6 +199,7 @@ def pair_contests() -> Iterator[Contest]:
             (points, pairs.sign),
             partial(separation, points, pairs.sign),
             "objective",
+            bar=20.0,
         )
 
 

@@ -18,6 +18,10 @@ from nearfold.methods.lda import LinearDiscriminantAnalysis
 from nearfold.methods.lle import LocallyLinearEmbedding
 from nearfold.methods.mds import MDS
 from nearfold.methods.pca import PCA
+from nearfold.metrics.lmnn import LMNN
+from nearfold.metrics.mmc import MMC
+from nearfold.metrics.nca import NCA
+from nearfold.metrics.weighted_euclidean import WeightedEuclidean
 from nearfold.report.picture import draw_spaces
 from nearfold.study.before_after import SpaceResult, compare_before_after
 
@@ -48,6 +52,12 @@ def run_demo(output: Path, seed: int = 0, console: Console | None = None) -> Pat
         "Isomap, 2 axes": Isomap(n_neighbors=10),
         "LLE, 10 axes": LocallyLinearEmbedding(n_neighbors=12, n_components=10),
         "LLE, 2 axes": LocallyLinearEmbedding(n_neighbors=12, method="modified"),
+        "NCA, 10 axes": NCA(10, random_state=seed),
+        "NCA, 2 axes": NCA(2, max_iter=200, random_state=seed),
+        "LMNN, 10 axes": LMNN(n_components=10),
+        "LMNN, 2 axes": LMNN(n_components=2),
+        "Weighted Euclidean": WeightedEuclidean(),
+        "MMC, pairs from labels": MMC(random_state=seed),
     }
     with warnings.catch_warnings():
         # City-block distances are not Euclidean: that is why the space is there.
@@ -56,7 +66,7 @@ def run_demo(output: Path, seed: int = 0, console: Console | None = None) -> Pat
     console.print(results_table(results))
     output.mkdir(parents=True, exist_ok=True)
     drawn = {r.name: r.Z for r in results if r.name.endswith("2 axes")}
-    path = draw_spaces(drawn, test_y, output / "spaces.png", "Held-out digits in six spaces")
+    path = draw_spaces(drawn, test_y, output / "spaces.png", "Held-out digits in eight spaces")
     console.print(f"The picture is at {path.resolve()}", soft_wrap=True)
     return path
 

@@ -14,14 +14,15 @@ y the labels, p_ij the chance that row i takes row j for its neighbour.
 Steps
   1. begin at the principal or discriminant axes, the identity, or a given map
   2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or Adam on batches of rows, each
-     compared with all rows (`solver="stochastic"`): an unbiased gradient of f
+     compared with some rows drawn anew for every batch, or with all (`solver="stochastic"`)
   3. put the map into the one form of mahalanobis.py
 
 The rows are sorted by class, so that the rows of a class are a slice and no mask of pairs is
 needed; distances are never held for more than a block of rows (soft_neighbors.py).
 
-Cost: O(m^2 r + m d r) per iteration; memory: O(m) times the block. `solver="auto"` takes the
-batches where L-BFGS would run for more than some minutes, and says so.
+Cost: O(m^2 r + m d r) per iteration, O(m (c + d) r) per pass over batches with c candidates;
+memory: O(m) times the block. `solver="auto"` takes the batches where L-BFGS would run for more than
+some minutes, and says so.
 
 Departures: (10.38) is written there as a loss, 1 minus the mean of p_i; the maximum is the same.
 `trace_penalty` subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
@@ -195,10 +196,11 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
     """Neighbourhood components analysis: the map in which soft nearest neighbours vote best.
 
     Parameters are scikit-learn's. New ones: `solver`, "auto", "lbfgs" (all rows in every step) or
-    "stochastic" (batches; for tens of thousands of rows); `batch_size` and `n_epochs` for the
-    latter; `trace_penalty` >= 0, which draws the metric towards low rank (it also helps held-out
-    rows where NCA fits the given ones too well: try 0.01); `rank`, a number or a share of the trace
-    to which the learned metric is cut.
+    "stochastic" (for tens of thousands of rows: `n_epochs` passes over batches of `batch_size`
+    rows, each compared with `n_candidates` rows drawn anew, or with all if None);
+    `trace_penalty` >= 0, which draws the metric towards low rank (it also helps held-out rows where
+    NCA fits the given ones too well: try 0.01); `rank`, a number or a share of the trace to which
+    the metric is cut.
 
     New attributes: `objective_`, the mean of p_i, that is the expected leave-one-out accuracy of
     the soft vote; `converged_`, `end_` (why it ended), `history_`, `solver_`, `approximation_`.
@@ -226,7 +228,8 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         random_state: Any = None,
         solver: str = "auto",
         batch_size: int = 512,
-        n_epochs: int = 5,
+        n_candidates: int | None = 8192,
+        n_epochs: int = 10,
         trace_penalty: float = 0.0,
         rank: int | float | None = None,
     ) -> None:
@@ -240,6 +243,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         self.random_state = random_state
         self.solver = solver
         self.batch_size = batch_size
+        self.n_candidates = n_candidates
         self.n_epochs = n_epochs
         self.trace_penalty = trace_penalty
         self.rank = rank
@@ -317,7 +321,14 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         price = self.trace_penalty * mean_variance(X)
 
         def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
-            f, gradient = batch_objective(X, label, starts, L, batch)
+            if self.n_candidates is None or self.n_candidates >= len(X):
+                f, gradient = batch_objective(X, label, starts, L, batch)
+            else:
+                drawn = self.random_state_.randint(0, len(X), self.n_candidates)
+                some = np.union1d(drawn, batch)
+                _, few = groups_of(label[some])
+                within = np.searchsorted(some, batch)
+                f, gradient = batch_objective(X[some], label[some], few, L, within)
             penalty = price * len(batch)
             return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
 

@@ -31,7 +31,7 @@ from nearfold.run import PerThread, map_in_order
 _BLOCK = 128  # rows: their distances to some thousand others stay in the cache
 _CELLS = 2**18  # distances of a block where rows are few
 _TASKS = 16  # parts of the work, each of several blocks; more would cost more to add up
-_ALONE = 1_000_000  # pairs: fewer are not worth a pool of threads
+_ALONE = 2_000_000  # pairs: fewer are not worth a pool of threads
 _SPAN = 4096  # rows projected by one task
 
 
