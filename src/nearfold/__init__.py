@@ -32,10 +32,18 @@ _HOME = {
     "MMC": "nearfold.metrics.mmc",
     "MMC_Supervised": "nearfold.metrics.mmc",
     "LMNN": "nearfold.metrics.lmnn",
+    "ITML": "nearfold.metrics.itml",
+    "ITML_Supervised": "nearfold.metrics.itml",
+    "LSML": "nearfold.metrics.lsml",
+    "LSML_Supervised": "nearfold.metrics.lsml",
+    "SDML": "nearfold.metrics.sdml",
+    "SDML_Supervised": "nearfold.metrics.sdml",
     "RCA": "nearfold.metrics.rca",
     "RCA_Supervised": "nearfold.metrics.rca",
     "LFDA": "nearfold.metrics.lfda",
     "MLKR": "nearfold.metrics.mlkr",
+    "SCML": "nearfold.metrics.scml",
+    "SCML_Supervised": "nearfold.metrics.scml",
     "NCA": "nearfold.metrics.nca",
     "diagnose": "nearfold.report.doctor",
     "scan": "nearfold.blocks",
@@ -45,22 +53,28 @@ _HOME = {
 }
 
 __all__ = [
+    "ITML",
     "LFDA",
     "LMNN",
+    "LSML",
     "MDS",
     "MLKR",
     "MMC",
     "NCA",
     "PCA",
     "RCA",
+    "SCML",
+    "SDML",
     "ClassicalMDS",
     "Covariance",
+    "ITML_Supervised",
     "IncrementalPCA",
     "Isomap",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
     "KernelPCA",
+    "LSML_Supervised",
     "LinearDiscriminantAnalysis",
     "LocallyLinearEmbedding",
     "MMC_Supervised",
@@ -70,6 +84,8 @@ __all__ = [
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
+    "SCML_Supervised",
+    "SDML_Supervised",
     "WeightedEuclidean",
     "diagnose",
     "get_memory",
@@ -96,12 +112,16 @@ if TYPE_CHECKING:
     from nearfold.methods.pca import PCA
     from nearfold.methods.radius_knn import RadiusNeighborsClassifier, RadiusNeighborsRegressor
     from nearfold.metrics.covariance import Covariance
+    from nearfold.metrics.itml import ITML, ITML_Supervised
     from nearfold.metrics.lfda import LFDA
     from nearfold.metrics.lmnn import LMNN
+    from nearfold.metrics.lsml import LSML, LSML_Supervised
     from nearfold.metrics.mlkr import MLKR
     from nearfold.metrics.mmc import MMC, MMC_Supervised
     from nearfold.metrics.nca import NCA, NeighborhoodComponentsAnalysis
     from nearfold.metrics.rca import RCA, RCA_Supervised
+    from nearfold.metrics.scml import SCML, SCML_Supervised
+    from nearfold.metrics.sdml import SDML, SDML_Supervised
     from nearfold.metrics.weighted_euclidean import WeightedEuclidean
     from nearfold.report.doctor import diagnose
     from nearfold.run import progress

@@ -53,10 +53,18 @@ METHODS = (
     Method("MMC", "mmc", "metric", "10.6", "pairs joined and parted, convex"),
     Method("MMC_Supervised", "mmc", "metric", "10.6", "the same, pairs drawn from labels"),
     Method("LMNN", "lmnn", "metric", "10.6", "own class near, others a margin away"),
+    Method("ITML", "itml", "metric", "10.6", "pairs within bounds, nearest to a prior"),
+    Method("ITML_Supervised", "itml", "metric", "10.6", "the same, pairs drawn from labels"),
+    Method("LSML", "lsml", "metric", "10.6", "which pair is the nearer one"),
+    Method("LSML_Supervised", "lsml", "metric", "10.6", "the same, from labels"),
+    Method("SDML", "sdml", "metric", "10.6", "a sparse M from pairs"),
+    Method("SDML_Supervised", "sdml", "metric", "10.6", "the same, from labels"),
     Method("RCA", "rca", "metric", "10.6", "spread within chunklets taken out"),
     Method("RCA_Supervised", "rca", "metric", "10.6", "the same, chunklets from labels"),
     Method("LFDA", "lfda", "metric", "10.6", "LDA of neighbourhoods"),
     Method("MLKR", "mlkr", "metric", "10.6", "kernel regression predicts best"),
+    Method("SCML", "scml", "metric", "10.6", "a sparse sum of simple metrics"),
+    Method("SCML_Supervised", "scml", "metric", "10.6", "the same, from labels"),
 )
 # fmt: on
 

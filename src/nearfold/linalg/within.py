@@ -40,6 +40,14 @@ def diagonalise(S_w: Floats) -> Within:
     return Within(unit, np.maximum(pairs.values, 0.0), vectors)
 
 
+def whiten_within(within: Within, rounding: Floats, tol: float) -> Floats:
+    """A (d, r) with A^T C A = I on the r directions in which C is more than rounding."""
+    V, lam = within.vectors, within.lam
+    doubt = (V**2).T @ (rounding / within.sd) ** 2  # what the rounding of the values adds to lam
+    keep = lam > np.maximum(tol * lam[:1].max(initial=0.0), doubt)
+    return np.asarray(V[:, keep] / np.sqrt(lam[keep]) / within.sd[:, None])
+
+
 def class_moments(
     blocks: Iterable[tuple[Block, Ints]], n_classes: int, weights: Floats | None, dtype: Any
 ) -> Moments:

@@ -137,14 +137,20 @@ class TupleLearner(LabelLearner):
             )
 
 
-def refuse_tuples(learner: Any, X: Any) -> None:
-    """Raise if a learner of the supervised kind is given tuples instead of a table."""
-    if X is not None and n_dimensions(X) == 3:
-        name = type(learner).__name__
-        raise InputError(
-            f"{name} learns from a table and class labels; Found array with dim 3. For tuples use "
-            f"{name.removesuffix('_Supervised')}."
-        )
+class LabelsOnly:
+    """Before a tuple learner among the bases: it then learns from labels and from nothing else."""
+
+    def _given(self, X: Any, *unused: Any) -> None:
+        # Not even beside a preprocessor, where a plain learner takes whole numbers for ids.
+        if X is not None and n_dimensions(X) == 3:
+            name = type(self).__name__
+            raise InputError(
+                f"{name} learns from a table and class labels; Found array with dim 3. For tuples "
+                f"use {name.removesuffix('_Supervised')}."
+            )
+
+    def _refuse_bare_ids(self, X: Any, y: Any) -> None:
+        """There is nothing to take them for."""
 
 
 class PairLearner(TupleLearner):
@@ -156,12 +162,12 @@ class PairLearner(TupleLearner):
         self,
         X: Any = None,
         y: Any = None,
+        calibration_params: dict[str, Any] | None = None,
         *,
         pairs: Any = None,
         must_link: Any = None,
         cannot_link: Any = None,
         ids: Any = None,
-        calibration_params: dict[str, Any] | None = None,
     ) -> Any:
         """Learn from pairs of vectors and y = +-1, from pairs of rows of X, or from labels.
 

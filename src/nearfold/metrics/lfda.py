@@ -47,9 +47,9 @@ from scipy.spatial.distance import cdist
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, warn
 from nearfold.linalg import top_eigenpairs
-from nearfold.linalg.within import diagonalise
+from nearfold.linalg.within import diagonalise, whiten_within
 from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.rca import centre, check_rank, rounding_of, whiten_within
+from nearfold.metrics.rca import centre, check_rank, rounding_of
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread, thread_count

@@ -38,7 +38,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.metrics.learners import PairLearner, initial_metric, refuse_tuples
+from nearfold.metrics.learners import LabelsOnly, PairLearner, initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
 from nearfold.optim import minimise
@@ -348,7 +348,7 @@ class MMC(PairLearner):
         return learn_full(S, D, M0, self.max_iter)
 
 
-class MMC_Supervised(MMC):
+class MMC_Supervised(LabelsOnly, MMC):
     """`MMC` on pairs drawn from class labels, `fit(X, y)`; parameters as in metric-learn."""
 
     def __init__(
@@ -386,6 +386,5 @@ class MMC_Supervised(MMC):
 
     def fit(self, X: Any, y: Any) -> MMC_Supervised:  # type: ignore[override]
         """Draw pairs from the labels y of the rows X and learn from them."""
-        refuse_tuples(self, X)
         super().fit(X, y)
         return self

@@ -34,7 +34,7 @@ from nearfold.blocks import require_memory
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
 from nearfold.linalg import thin_svd, triangular_factor
-from nearfold.linalg.within import Within
+from nearfold.linalg.within import Within, whiten_within
 from nearfold.metrics.drawing import draw_chunks
 from nearfold.metrics.learners import LabelLearner
 from nearfold.metrics.tuples import look_up
@@ -95,14 +95,6 @@ def factor_deviations(D: Floats, rounding: Floats) -> Within:
         R = triangular_factor(R)
     _, s, Vt = thin_svd(R, "the deviations within chunklets")
     return Within(unit, s**2, Vt.T)
-
-
-def whiten_within(within: Within, rounding: Floats, tol: float) -> Floats:
-    """A (d, r) with A^T C A = I on the r directions in which C is more than rounding."""
-    V, lam = within.vectors, within.lam
-    doubt = (V**2).T @ (rounding / within.sd) ** 2  # what the rounding of the values adds to lam
-    keep = lam > np.maximum(tol * lam[:1].max(initial=0.0), doubt)
-    return np.asarray(V[:, keep] / np.sqrt(lam[keep]) / within.sd[:, None])
 
 
 def whitening(D: Floats, rounding: Floats) -> Floats:

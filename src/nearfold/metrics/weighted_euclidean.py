@@ -78,12 +78,12 @@ class WeightedEuclidean(PairLearner):
         self,
         X: Any = None,
         y: Any = None,
+        calibration_params: dict[str, Any] | None = None,
         *,
         pairs: Any = None,
         must_link: Any = None,
         cannot_link: Any = None,
         ids: Any = None,
-        calibration_params: dict[str, Any] | None = None,
     ) -> WeightedEuclidean:
         """Learn from labels, `fit(X, y)`, or from pairs given in any of the forms of `MMC.fit`."""
         found = self._given(X, y, pairs, ids, (must_link, cannot_link))

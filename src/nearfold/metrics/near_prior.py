@@ -1,0 +1,71 @@
+"""A convex loss of N and the LogDet divergence of N from the identity, minimised together.
+
+    f(N) = tr(N) - logdet(N) - d + loss(N),   N = L^T L positive definite
+
+ITML and LSML are of this form in coordinates in which their prior is the identity. Over L the
+problem is smooth and has no constraints, and where its gradient vanishes N is the optimum, because
+L keeps full rank. It is solved by L-BFGS, begun anew from time to time in coordinates in which N
+is the identity, which cures bad scales.
+
+How near the optimum is, is known: f is -logdet plus a convex function, so with
+r = |L G L^T| (Frobenius), G the gradient over N, f - min f <= -r - log(1 - r), about r^2 / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nearfold.notation import Floats
+from nearfold.optim import Ended, minimise
+
+Loss = Callable[[Floats], tuple[float, Floats]]
+
+_ROUND = 100  # steps of L-BFGS before it begins anew in better coordinates
+
+
+def near_identity(loss: Loss, L: Floats) -> tuple[float, Floats]:
+    """tr(N) - logdet(N) - d + loss, N = L^T L, and its gradient over L."""
+    value, gradient = loss(L)
+    _, logdet = np.linalg.slogdet(L)
+    if np.isinf(logdet):  # a trial step on the wall itself: a hair beside it all is finite
+        return near_identity(loss, L + 1e-8 * np.eye(len(L)))
+    divergence = float(np.sum(L * L)) - 2 * float(logdet) - len(L)
+    return divergence + value, gradient + 2 * (L - np.linalg.inv(L).T)
+
+
+def minimise_near_identity(
+    loss: Loss, start: Floats, tol: float, max_iter: int, label: str
+) -> Ended:
+    """The L (d, d) that minimises `near_identity`, to |L G L^T| <= tol; loss is convex over N."""
+    L, d, history = start, len(start), list[float]()
+    value, gradient = near_identity(loss, L)
+    size = float(np.linalg.norm(gradient @ L.T) / 2)
+    reason = f"the limit of {max_iter}"
+    while size > tol and len(history) < max_iter:
+        base = L
+
+        # In half units the first step, of length 1, does not reach the nearest singular matrix.
+        def over_step(E: Floats, base: Floats = base / 2) -> tuple[float, Floats]:
+            value, gradient = near_identity(loss, E @ base)
+            return value, gradient @ base.T
+
+        ended = minimise(
+            over_step,
+            2 * np.eye(d),
+            max_iter=min(_ROUND, max_iter - len(history)),
+            tol=np.finfo(np.float64).eps,
+            gradient_tol=tol / d,  # d^2 entries of half units make at most tol, near the end
+            label=label,
+        )
+        L = ended.x @ base / 2
+        history += ended.history
+        before, (value, gradient) = value, near_identity(loss, L)
+        size = float(np.linalg.norm(gradient @ L.T) / 2)
+        if ended.n_iter < _ROUND and size > tol and not value < before:
+            reason = "no step lowers the objective any more"
+            break
+    if size <= tol:
+        reason = "the gradient vanishes"
+    return Ended(L, value, size <= tol, reason, len(history), history)
