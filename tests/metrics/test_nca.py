@@ -13,6 +13,7 @@ import nearfold.metrics.nca as module
 import nearfold.metrics.soft_neighbors as soft
 from nearfold import NCA, KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning
+from nearfold.metrics.mlkr import residuals
 from nearfold.metrics.nca import batch_objective, objective
 
 
@@ -77,6 +78,41 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
     cut = objective(X, starts, L)
     assert cut[0] == pytest.approx(whole[0], rel=1e-13)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_leaving_out_what_is_below_rounding_changes_nothing(monkeypatch, scale, dtype):
+    """The compiled way, over the entries that count, against the products with all entries."""
+    X, label, starts, L = scene(400, 6, 4)
+    X, y = X.astype(dtype), X[:, 0] ** 2
+    batch = np.arange(3, 400, 7)
+
+    def all_of_them():
+        return (
+            objective(X, starts, scale * L),
+            batch_objective(X, label, starts, scale * L, batch),
+            residuals(X, y.astype(dtype), scale * L),
+        )
+
+    monkeypatch.setattr(soft, "_FEW", 0.0)
+    dense = all_of_them()
+    monkeypatch.setattr(soft, "_COMPILED", 0)
+    monkeypatch.setattr(soft, "_FEW", 1.0)
+    few = all_of_them()
+    for (f, G), (g, H) in zip(dense, few, strict=True):
+        close = 1e-11 if dtype == np.float64 else 1e-3
+        assert g == pytest.approx(f, rel=close)
+        np.testing.assert_allclose(H, G, atol=close * np.abs(G).max())
+
+
+def test_few_entries_of_large_tables_go_the_compiled_way():
+    X, _, _, L = scene(2100, 4, 4)
+    space = soft.Workspace(100, 2100, np.float64)
+    points = soft.Points.of(X @ L.T)
+    assert isinstance(soft.unnormalised(points, slice(0, 100), np.arange(100), space), np.ndarray)
+    points = soft.Points.of(X @ L.T * 30)
+    assert isinstance(soft.unnormalised(points, slice(0, 100), np.arange(100), space), soft.Few)
 
 
 def test_float32_is_close_to_float64():

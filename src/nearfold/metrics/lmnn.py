@@ -101,9 +101,10 @@ def margin_loss(
             T = np.matmul(points.left[lo:hi], points.right, out=buffers.get()[: hi - lo])
             T[:, starts[c] : starts[c + 1]] = -np.inf
             # d_il^2 = |z_i|^2 - T_il < 1 + d_ij^2 for some target j
-            inside = (norms[lo:hi] - 1 - near.max(axis=1))[:, None] < T
-            row, far = np.nonzero(inside)
-            excess = near[row] + (1 - norms[lo:hi][row] + T[row, far])[:, None]
+            inside = np.flatnonzero(T > (norms[lo:hi] - 1 - near.max(axis=1))[:, None])
+            row = inside // m
+            far = inside - row * m
+            excess = near[row] + (1 - norms[lo:hi][row] + T.ravel()[inside])[:, None]
             active = excess > 0
             value += float(np.sum(excess, where=active, dtype=np.float64))
             counts.append(_sum_by(row, active, hi - lo).ravel())

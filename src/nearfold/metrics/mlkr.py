@@ -34,6 +34,7 @@ from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.nca import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
+    Targets,
     centred,
     mean_variance,
     project,
@@ -54,20 +55,21 @@ def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
     both = np.hstack([points.with_one, weighted])
     width = points.with_one.shape[1]
 
-    def per_block(E: Array, first: int, last: int, _: int, onto: Array) -> tuple[float, Array]:
+    def dense(E: Array, rows: slice, _: int, onto: Array) -> tuple[float, Array]:
         sums = E @ both  # sum_j E_ij [z_j, 1, y_j z_j, y_j]
         plain, with_y = sums[:, :width], sums[:, width:]
         s = plain[:, -1:]
         yhat = with_y[:, -1:] / s
-        off = yhat - y[first:last, None]
-        A = points.with_one[first:last] * (2 * off / s)
+        off = yhat - y[rows, None]
+        pull = 2 * off / s
+        A = points.with_one[rows] * pull
         there = np.hstack([A, A * yhat]).T @ E
         onto += there[:width] * y - there[width:]
-        return float(np.sum(off**2, dtype=np.float64)), ((with_y - yhat * plain) * (2 * off / s))[
-            :, :-1
-        ]
+        return float(np.sum(off**2, dtype=np.float64)), ((with_y - yhat * plain) * pull)[:, :-1]
 
-    f, G = sum_over_blocks(points, np.array([0, len(X)]), per_block)
+    f, G = sum_over_blocks(
+        points, np.array([0, len(X)]), Targets(y.astype(np.float64), by_class=False), dense
+    )
     # G is sum_j (W_ij + W_ji)(z_j - z_i): along it distances of pairs with W > 0 shrink.
     return f, 2.0 * pull_back(G, X)
 

@@ -44,7 +44,11 @@ from nearfold.methods.pca import PCA
 from nearfold.metrics.drawing import order_by_value
 from nearfold.metrics.learners import LabelLearner
 from nearfold.metrics.soft_neighbors import (
+    Few,
     Points,
+    Targets,
+    Workspace,
+    add_few,
     centred,
     groups_of,
     mean_variance,
@@ -69,31 +73,34 @@ def votes(Z: Array, starts: Ints) -> tuple[float, Array]:
     The rows of class c are starts[c] to starts[c + 1].
     """
     points = Points.of(Z)
+    label = np.repeat(np.arange(len(starts) - 1.0), np.diff(starts))
 
-    def per_block(E: Array, first: int, last: int, c: int, onto: Array) -> tuple[float, Array]:
-        own = slice(starts[c], starts[c + 1])
-        return _add_votes(points, E, points.with_one[first:last], own, onto)
+    def dense(E: Array, rows: slice, c: int, onto: Array) -> tuple[float, Array]:
+        return _count_dense(points, E, rows, slice(starts[c], starts[c + 1]), onto)
 
-    return sum_over_blocks(points, starts, per_block)
+    return sum_over_blocks(points, starts, Targets(label, by_class=True), dense)
+
+
+def _count_dense(
+    points: Points, E: Array, rows: Any, own: slice, onto: Array
+) -> tuple[float, Array]:
+    """sum of p_i over rows of one class, and what they add to dz of themselves and of others.
+
+    With W = E ([y_i = y_j] - p_i) / s_i, from products with E and with its columns of the class.
+    """
+    with_one, E_own = points.with_one[rows], E[:, own]
+    all_sums, own_sums = E @ points.with_one, E_own @ points.with_one[own]  # sum_j E_ij [z_j, 1]
+    s = all_sums[:, -1:]
+    p = own_sums[:, -1:] / s  # (10.36)
+    onto -= (with_one * (p / s)).T @ E
+    onto[:, own] += (with_one / s).T @ E_own
+    return float(p.sum(dtype=np.float64)), (own_sums - p * all_sums)[:, :-1] / s
 
 
 def objective(X: Array, starts: Ints, L: Floats) -> tuple[float, Floats]:
     """f(L) and its gradient; rows sorted by class."""
     f, G = votes(project(X, L), starts)
     return f, 2.0 * pull_back(G, X)  # (10.38)
-
-
-def _add_votes(
-    points: Points, E: Array, with_one: Array, own: slice, onto: Array
-) -> tuple[float, Array]:
-    """sum of p_i over rows of one class, and what they add to dz of themselves and of others."""
-    all_sums = E @ points.with_one  # sum_j E_ij [z_j, 1]
-    own_sums = E[:, own] @ points.with_one[own]
-    s = all_sums[:, -1:]
-    p = own_sums[:, -1:] / s  # (10.36)
-    onto -= (with_one * (p / s)).T @ E
-    onto[:, own] += (with_one / s).T @ E[:, own]
-    return float(p.sum(dtype=np.float64)), (own_sums - p * all_sums)[:, :-1] / s
 
 
 def batch_objective(
@@ -103,15 +110,18 @@ def batch_objective(
     points = Points.of(project(X, L))
     batch = batch[np.argsort(label[batch], kind="stable")]
     m, r = points.Z.shape
+    targets = Targets(label.astype(np.float64), by_class=True)
 
     def run(rows: Ints) -> tuple[float, Array, Array]:
-        E = unnormalised(points, rows, rows, np.empty((len(rows), m), dtype=X.dtype))
-        onto = np.zeros((r + 1, m), dtype=X.dtype)
+        E = unnormalised(points, rows, rows, Workspace(len(rows), m, X.dtype))
+        if isinstance(E, Few):
+            tall = np.zeros((m, r + 1), dtype=X.dtype)
+            return *add_few(points, E, targets, rows, tall), tall.T
         value, mine = 0.0, np.empty((len(rows), r), dtype=X.dtype)
+        onto = np.zeros((r + 1, m), dtype=X.dtype)
         for c in np.unique(label[rows]):
-            part = slice(*np.searchsorted(label[rows], [c, c + 1]))
-            own = slice(starts[c], starts[c + 1])
-            v, mine[part] = _add_votes(points, E[part], points.with_one[rows[part]], own, onto)
+            part, own = label[rows] == c, slice(starts[c], starts[c + 1])
+            v, mine[part] = _count_dense(points, E[part], rows[part], own, onto)
             value += v
         return value, mine, onto
 
@@ -255,10 +265,11 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         X, label = self._labelled(X, y)
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
-        with reporting(self.verbose), one_blas_thread():
+        with reporting(self.verbose):
             L = self._begin(init, X, label, r)
             require_blocks(len(X), len(L), X.dtype.itemsize, "NCA")
-            ended = self._solve(X, label, L)
+            with one_blas_thread():
+                ended = self._solve(X, label, L)
         self.n_iter_, self.converged_, self.end_ = ended.n_iter, ended.converged, ended.reason
         self.history_ = [-value / len(X) for value in ended.history]
         self.objective_ = -ended.value / len(X)

@@ -12,6 +12,10 @@ normaliser and the mean neighbour together. So a block costs three products, one
 array of all pairs is ever held; the shift is the row's own nearest distance, so that no row
 underflows. Blocks run on the pool of threads and are added up in a fixed order.
 
+Where the space is large beside the unit of exp, almost all of E is below rounding beside the row's
+largest entry, which is 1: entries that together are less than that are left out, and if few are
+left (E is then sparse) the exp and two of the three products are nearly free.
+
 Cost: O(m^2 r) time; memory: a block of rows x m per thread.
 """
 
@@ -31,8 +35,10 @@ from nearfold.run import PerThread, map_in_order
 _BLOCK = 128  # rows: their distances to some thousand others stay in the cache
 _CELLS = 2**18  # distances of a block where rows are few
 _TASKS = 16  # parts of the work, each of several blocks; more would cost more to add up
+_COMPILED = 2000  # rows; with fewer, the dense way is done before a compiler would be
+_FEW = 0.12  # share of entries up to which a sparse E is cheaper: measured
 _ALONE = 2_000_000  # pairs: fewer are not worth a pool of threads
-_SPAN = 4096  # rows projected by one task
+_SPAN = 1024  # rows projected by one task
 
 
 @dataclass(frozen=True)
@@ -54,15 +60,65 @@ class Points:
         return cls(Z, np.hstack([2 * Z, -one]), right, np.hstack([Z, one]))
 
 
-def unnormalised(points: Points, rows: Any, itself: Any, out: Array) -> Array:
+@dataclass(frozen=True)
+class Few:
+    """The entries of E that count, row after row: value, place in E; where rows start."""
+
+    value: Array
+    at: Ints
+    first: Ints
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is voted on: a class for each row, or a number."""
+
+    y: Floats
+    by_class: bool
+
+
+class Workspace:
+    """What a thread needs for one block; allocating it anew each time costs more than its use."""
+
+    def __init__(self, rows: int, m: int, dtype: Any) -> None:
+        self.T = np.empty((rows, m), dtype=dtype)
+        self.counts = np.empty((rows, m), dtype=bool)
+
+
+def unnormalised(points: Points, rows: Any, itself: Any, space: Workspace) -> Array | Few:
     """E (b, m): exp(-|z_i - z_j|^2) for the given rows up to a factor per row; 0 for itself.
 
     `itself`: for each of the rows its own number, to leave out.
     """
-    E = np.matmul(points.left[rows], points.right, out=out[: len(itself)])
-    E[np.arange(len(itself)), itself] = -np.inf
-    E -= E.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(E, out=E))  # (10.35), numerator
+    T = np.matmul(points.left[rows], points.right, out=space.T[: len(itself)])
+    b, m = T.shape
+    T[np.arange(b), itself] = -np.inf
+    nearest = T.max(axis=1, keepdims=True)
+    # All entries below the limit, at most m of them in a row, sum to less than eps.
+    limit = nearest + np.log(np.finfo(T.dtype).eps / m)
+    counts = np.greater(T, limit, out=space.counts[:b])
+    if m < _COMPILED or np.count_nonzero(counts) > _FEW * T.size:
+        T -= nearest
+        return np.asarray(np.exp(T, out=T))  # (10.35), numerator
+    at = np.flatnonzero(counts)
+    first = np.searchsorted(at, m * np.arange(b + 1))
+    value = T.ravel()[at]
+    value -= np.repeat(nearest[:, 0], np.diff(first))
+    return Few(np.exp(value, out=value), at, first)
+
+
+def add_few(
+    points: Points, E: Few, targets: Targets, rows: Any, onto: Array
+) -> tuple[float, Array]:
+    """The value of these rows, sum_j W_ij z_j for them, and W^T [z, 1] added onto (m, r + 1)."""
+    from nearfold.kernels.soft import add_soft
+
+    mine = np.empty((len(E.first) - 1, points.Z.shape[1]), dtype=points.Z.dtype)
+    with_one, y = points.with_one, targets.y
+    value = add_soft(
+        E.value, E.at, E.first, y, y[rows], targets.by_class, with_one, with_one[rows], mine, onto
+    )
+    return float(value), mine
 
 
 def block_size(m: int) -> int:
@@ -98,37 +154,47 @@ def require_blocks(m: int, r: int, itemsize: int, what: str) -> None:
 def sum_over_blocks(
     points: Points,
     starts: Ints,
-    per_block: Callable[[Array, int, int, int, Array], tuple[float, Array]],
+    targets: Targets,
+    dense: Callable[[Array, slice, int, Array], tuple[float, Array]],
 ) -> tuple[float, Array]:
     """Add up what every block of rows contributes.
 
-    `per_block(E, first, last, group, onto)` returns its part of the value and (last - first, r),
-    what it adds to its own rows; what it adds to all other rows it adds onto `onto` (r + 1, m),
-    the last line of which counts how often the row itself is to be subtracted.
+    `dense(E, rows, group, onto)` returns its part of the value and, for each of its rows, what it
+    adds to them; what it adds to all other rows it adds onto `onto` (r + 1, m), the last line of
+    which counts how often the row itself is to be subtracted. Blocks of which few entries count do
+    not come to it: `targets` says all that is needed for them.
     """
     m, r = points.Z.shape
-    buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=points.Z.dtype))
+    spaces = PerThread(lambda: Workspace(block_size(m), m, points.Z.dtype))
 
-    def run(task: list[tuple[int, int, int]]) -> tuple[float, list[Array], Array]:
-        onto = np.zeros((r + 1, m), dtype=points.Z.dtype)
-        value, own = 0.0, []
+    def run(task: list[tuple[int, int, int]]) -> tuple[float, Array, Any, Any]:
+        start, stop = task[0][0], task[-1][1]
+        own = np.empty((stop - start, r), dtype=points.Z.dtype)
+        onto, onto_few, value = None, None, 0.0
         for first, last, group in task:
-            rows = slice(first, last)
-            E = unnormalised(points, rows, np.arange(first, last), buffers.get())
-            part, mine = per_block(E, first, last, group, onto)
+            rows, here = slice(first, last), slice(first - start, last - start)
+            E = unnormalised(points, rows, np.arange(first, last), spaces.get())
+            if isinstance(E, Few):
+                onto_few = np.zeros((m, r + 1), own.dtype) if onto_few is None else onto_few
+                part, own[here] = add_few(points, E, targets, rows, onto_few)
+            else:
+                onto = np.zeros((r + 1, m), own.dtype) if onto is None else onto
+                part, own[here] = dense(E, rows, group, onto)
             value += part
-            own.append(mine)
-        return value, own, onto
+        return value, own, onto, onto_few
 
     tasks = plan_blocks(starts)
-    total, gradient = 0.0, np.zeros((r + 1, m))
+    total, wide, tall = 0.0, np.zeros((r + 1, m)), np.zeros((m, r + 1))
     mine: list[Array] = []
-    for value, own, onto in run_tasks(run, tasks, m):
+    for value, own, onto, onto_few in run_tasks(run, tasks, m):
         total += value
-        gradient += onto
-        mine += own
-    others = (gradient[:-1] - gradient[-1] * points.Z.T).T
-    return total, np.vstack(mine) + others
+        mine.append(own)
+        if onto is not None:
+            wide += onto
+        if onto_few is not None:
+            tall += onto_few
+    tall += wide.T
+    return total, np.concatenate(mine) + tall[:, :-1] - tall[:, -1:] * points.Z
 
 
 def groups_of(label: Ints) -> tuple[Ints, Ints]:
@@ -155,7 +221,7 @@ def run_tasks(run: Callable[[Any], Any], tasks: list[Any], m: int) -> Iterator[A
 def project(X: Array, L: Floats) -> Array:
     """Z = X L^T, in the dtype of X, spans of rows side by side."""
     P = np.ascontiguousarray(L.T, dtype=X.dtype)
-    if len(X) <= _SPAN:
+    if len(X) <= 2 * _SPAN:
         return np.asarray(X @ P)
     return np.concatenate(list(map_in_order(lambda span: X[span] @ P, _spans(len(X)))))
 
@@ -163,7 +229,7 @@ def project(X: Array, L: Floats) -> Array:
 def pull_back(G: Array, X: Array) -> Floats:
     """G^T X in float64, spans of rows side by side: a gradient over Z as one over L."""
     G = G.astype(X.dtype, copy=False)
-    if len(X) <= _SPAN:
+    if len(X) <= 2 * _SPAN:
         return np.asarray(G.T @ X, dtype=np.float64)
     parts = map_in_order(lambda span: G[span].T @ X[span], _spans(len(X)))
     return sum((np.asarray(part, np.float64) for part in parts), np.zeros((G.shape[1], X.shape[1])))

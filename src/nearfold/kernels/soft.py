@@ -1,0 +1,61 @@
+"""Soft neighbours where few entries count: weights and gradient in one pass over them."""
+
+from __future__ import annotations
+
+from nearfold.kernels.compile import summing_kernel
+from nearfold.notation import Array
+
+
+@summing_kernel
+def add_soft(
+    e: Array,
+    at: Array,
+    first: Array,
+    y: Array,
+    y_row: Array,
+    by_class: bool,
+    with_one: Array,
+    with_one_row: Array,
+    mine: Array,
+    onto: Array,
+) -> float:
+    """Add the soft neighbours of a block of b rows, e: the entries that count, at: their places.
+
+    With s_i = sum_j e_ij and mean_i = sum_j e_ij t_ij / s_i, where t_ij is [y_i = y_j] (by_class)
+    or y_j: W_ij = c_i e_ij (t_ij - mean_i) / s_i, c_i = 1 (by_class) or 2 (mean_i - y_i).
+    mine (b, r) gets W z, onto (m, r + 1) is added W^T [z, 1]. Returns the sum of the mean_i, or of
+    the (mean_i - y_i)^2.
+    """
+    b, m, r = mine.shape[0], onto.shape[0], mine.shape[1]
+    value = 0.0
+    for i in range(b):
+        begin, s, sum_t = i * m, 0.0, 0.0
+        for k in range(first[i], first[i + 1]):
+            y_j = y[at[k] - begin]
+            t = y_j
+            if by_class:
+                t = 1.0 if y_j == y_row[i] else 0.0
+            s += e[k]
+            sum_t += e[k] * t
+        mean = sum_t / s
+        scale = 1.0 / s
+        if by_class:
+            value += mean
+        else:
+            off = mean - y_row[i]
+            value += off * off
+            scale *= 2.0 * off
+        own, z = mine[i], with_one_row[i]
+        own[:] = 0.0
+        for k in range(first[i], first[i + 1]):
+            j = at[k] - begin
+            t = y[j]
+            if by_class:
+                t = 1.0 if t == y_row[i] else 0.0
+            w = e.dtype.type(scale * e[k] * (t - mean))
+            z_j, onto_j = with_one[j], onto[j]
+            for q in range(r):
+                own[q] += w * z_j[q]
+            for q in range(r + 1):
+                onto_j[q] += w * z[q]
+    return value
