@@ -38,7 +38,7 @@ def oracle(S, D, diagonal=False):
 
 
 @pytest.mark.parametrize(
-    ("load", "n"), [(load_iris, 30), (load_iris, 200), (load_wine, 40), (load_wine, 150)]
+    ("load", "n"), [(load_iris, 200), (load_wine, 40), (load_wine, 150), (load_breast_cancer, 100)]
 )
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_optimum_is_that_of_the_convex_oracle(load, n, diagonal):

@@ -7,6 +7,21 @@ from nearfold.notation import Array
 
 
 @summing_kernel
+def measure(at: Array, first: Array, Z: Array, Z_row: Array, out: Array) -> None:
+    """out: minus the squared distances of the rows Z_row to the rows of Z at these places."""
+    m, r = Z.shape
+    for i in range(len(first) - 1):
+        z = Z_row[i]
+        for k in range(first[i], first[i + 1]):
+            z_j = Z[at[k] - i * m]
+            total = z[0] - z[0]
+            for q in range(r):
+                off = z_j[q] - z[q]
+                total += off * off
+            out[k] = -total
+
+
+@summing_kernel
 def add_soft(
     e: Array,
     at: Array,

@@ -112,7 +112,7 @@ def margin_loss(
         return value, counts, G
 
     push, G, counts = 0.0, np.zeros(Z.shape), []
-    for part, counted, moved in run_tasks(run, plan_blocks(starts), m):
+    for part, counted, moved in run_tasks(run, plan_blocks(starts), points):
         push += part
         G += (1 - mu) * moved
         counts += counted

@@ -25,8 +25,9 @@ Cost: O((|S| + |D|) d^2 + d^3) once, O(|D| d r) per iteration.
 
 Departures: a direction in which must-link pairs do not differ but cannot-link pairs do makes the
 optimum 0 and M unbounded there. Then A gets a ridge (`ridge` times its mean eigenvalue), with a
-warning. `init`, `max_proj` and `diagonal_c` of metric-learn are accepted: the problem is convex, so
-the start does not change the result; its other two steer a solver that is not used here.
+warning. `init`, `tol`, `max_proj` and `diagonal_c` of metric-learn are accepted: the problem is
+convex, so the start does not change the result; the others steer a solver that is not used here
+(ours ends at a relative gap of 1e-6 at most, or warns).
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ def solve(problem: Problem, w: Floats, tol: float) -> Ended:
         if upper - lower <= tol * upper + _ACCURACY:
             return Ended(best, upper, True, "the gap is closed", len(history), history)
         inside[_first(margins, ~inside & (margins > 0), max(_ROWS_ADDED, len(rows) // 2))] = True
-        used[_first(-reduced, ~used & short, _BASES_ADDED)] = True
+        if short.any():  # those nearest to being violated tend to be so in the next round
+            used[_first(-reduced, ~used, _BASES_ADDED)] = True
     return Ended(best, upper, False, reason, len(history), history)
 
 

@@ -13,8 +13,9 @@ array of all pairs is ever held; the shift is the row's own nearest distance, so
 underflows. Blocks run on the pool of threads and are added up in a fixed order.
 
 Where the space is large beside the unit of exp, almost all of E is below rounding beside the row's
-largest entry, which is 1: entries that together are less than that are left out, and if few are
-left (E is then sparse) the exp and two of the three products are nearly free.
+largest entry, which is 1: entries that together are less than that are left out. If few are left,
+one product in float32, whose error is bounded, finds them; they are measured again in the dtype of
+the data, and a compiled loop over them replaces the exp and the other two products.
 
 Cost: O(m^2 r) time; memory: a block of rows x m per thread.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ _CELLS = 2**18  # distances of a block where rows are few
 _TASKS = 16  # parts of the work, each of several blocks; more would cost more to add up
 _COMPILED = 2000  # rows; with fewer, the dense way is done before a compiler would be
 _FEW = 0.12  # share of entries up to which a sparse E is cheaper: measured
-_ALONE = 2_000_000  # pairs: fewer are not worth a pool of threads
+_PILOT = 64  # rows from which it is guessed whether few entries count
+_ALONE = 4e7  # pairs times dimensions: less is not worth a pool of threads
 _SPAN = 1024  # rows projected by one task
 
 
@@ -49,6 +51,8 @@ class Points:
     left: Array  # (m, r + 1): [2 z, -1]
     right: Array  # (r + 1, m): [z; |z|^2]; left @ right = |z_i|^2 - distance^2
     with_one: Array  # (m, r + 1): [z, 1]
+    rough: tuple[Array, Array] | None  # left and right in float32, to find what counts
+    slack: float  # by which two of the rough values may be wrong together
 
     @classmethod
     def of(cls, Z: Array) -> Points:
@@ -56,8 +60,30 @@ class Points:
         Z = Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype)
         one = np.ones((len(Z), 1), dtype=Z.dtype)
         norms = np.einsum("ij,ij->i", Z, Z)[:, None]
-        right = np.ascontiguousarray(np.hstack([Z, norms]).T)
-        return cls(Z, np.hstack([2 * Z, -one]), right, np.hstack([Z, one]))
+        left, right = np.hstack([2 * Z, -one]), np.ascontiguousarray(np.hstack([Z, norms]).T)
+        rough = (left.astype(np.float32, copy=False), right.astype(np.float32, copy=False))
+        # A sum of r + 1 products of rounded numbers, none larger than 2 |z|^2.
+        slack = 8.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps * norms.max())
+        points = cls(Z, left, right, np.hstack([Z, one]), rough, slack)
+        if len(Z) >= _COMPILED and slack < 10 and points.share_that_counts() <= _FEW:
+            return points
+        return replace(points, rough=None)
+
+    def share_that_counts(self) -> float:
+        """Of the entries of E, estimated from some rows."""
+        itself = np.linspace(0, len(self.Z) - 1, _PILOT).astype(np.int64)
+        counts, _ = self.count(itself, itself, Workspace(_PILOT, len(self.Z), np.float32))
+        return float(counts.mean())
+
+    def count(self, rows: Any, itself: Ints, space: Workspace) -> tuple[Array, Array]:
+        """Which entries of E may count, by rough values, and the rough values themselves."""
+        assert self.rough is not None
+        T = np.matmul(self.rough[0][rows], self.rough[1], out=space.rough[: len(itself)])
+        T[np.arange(len(itself)), itself] = -np.inf
+        # All entries below the limit, at most m of them in a row, sum to less than eps.
+        drop = np.log(np.finfo(self.Z.dtype).eps / len(self.Z)) - self.slack
+        limit = T.max(axis=1, keepdims=True) + np.float32(drop)
+        return np.greater(T, limit, out=space.counts[: len(itself)]), T
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,7 @@ class Workspace:
 
     def __init__(self, rows: int, m: int, dtype: Any) -> None:
         self.T = np.empty((rows, m), dtype=dtype)
+        self.rough = self.T if dtype == np.float32 else np.empty((rows, m), dtype=np.float32)
         self.counts = np.empty((rows, m), dtype=bool)
 
 
@@ -90,20 +117,25 @@ def unnormalised(points: Points, rows: Any, itself: Any, space: Workspace) -> Ar
 
     `itself`: for each of the rows its own number, to leave out.
     """
+    if points.rough is not None:
+        counts, _ = points.count(rows, itself, space)
+        if np.count_nonzero(counts) <= _FEW * counts.size:
+            return _measured(points, points.Z[rows], counts)
     T = np.matmul(points.left[rows], points.right, out=space.T[: len(itself)])
-    b, m = T.shape
-    T[np.arange(b), itself] = -np.inf
-    nearest = T.max(axis=1, keepdims=True)
-    # All entries below the limit, at most m of them in a row, sum to less than eps.
-    limit = nearest + np.log(np.finfo(T.dtype).eps / m)
-    counts = np.greater(T, limit, out=space.counts[:b])
-    if m < _COMPILED or np.count_nonzero(counts) > _FEW * T.size:
-        T -= nearest
-        return np.asarray(np.exp(T, out=T))  # (10.35), numerator
+    T[np.arange(len(itself)), itself] = -np.inf
+    T -= T.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(T, out=T))  # (10.35), numerator
+
+
+def _measured(points: Points, Z_rows: Array, counts: Array) -> Few:
+    """The entries that count, from their distances as they are."""
+    from nearfold.kernels.soft import measure
+
     at = np.flatnonzero(counts)
-    first = np.searchsorted(at, m * np.arange(b + 1))
-    value = T.ravel()[at]
-    value -= np.repeat(nearest[:, 0], np.diff(first))
+    first = np.searchsorted(at, counts.shape[1] * np.arange(len(counts) + 1))
+    value = np.empty(len(at), dtype=points.Z.dtype)
+    measure(at, first, points.Z, Z_rows, value)
+    value -= np.repeat(np.maximum.reduceat(value, first[:-1]), np.diff(first))
     return Few(np.exp(value, out=value), at, first)
 
 
@@ -186,7 +218,7 @@ def sum_over_blocks(
     tasks = plan_blocks(starts)
     total, wide, tall = 0.0, np.zeros((r + 1, m)), np.zeros((m, r + 1))
     mine: list[Array] = []
-    for value, own, onto, onto_few in run_tasks(run, tasks, m):
+    for value, own, onto, onto_few in run_tasks(run, tasks, points):
         total += value
         mine.append(own)
         if onto is not None:
@@ -213,9 +245,10 @@ def mean_variance(X: Array) -> float:
     return float(np.mean(np.einsum("ij,ij->j", X, X, dtype=np.float64)) / len(X)) or 1.0
 
 
-def run_tasks(run: Callable[[Any], Any], tasks: list[Any], m: int) -> Iterator[Any]:
+def run_tasks(run: Callable[[Any], Any], tasks: list[Any], points: Points) -> Iterator[Any]:
     """Results in order; a pool of threads only where there is enough to do."""
-    return map_in_order(run, tasks) if m * m > _ALONE else map(run, tasks)
+    m, r = points.Z.shape
+    return map_in_order(run, tasks) if m * m * (r + 8.0) > _ALONE else map(run, tasks)
 
 
 def project(X: Array, L: Floats) -> Array:
