@@ -4,9 +4,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
 from nearfold.kernels.itml import project_all
@@ -149,19 +146,6 @@ def test_bad_scales_converge():
     assert ITML_Supervised(random_state=0).fit(X * np.geomspace(1e-3, 1e3, 13), y).converged_
 
 
-def test_order_and_place_of_rows_change_nothing():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.RandomState(1).permutation(len(X))
-    M = ITML_Supervised(random_state=0).fit(X, y).get_mahalanobis_matrix()
-    shuffled = ITML_Supervised(random_state=0).fit(X[order], y[order]).get_mahalanobis_matrix()
-    moved = ITML_Supervised(random_state=0, tol=1e-5).fit(X + 100.0, y).get_mahalanobis_matrix()
-    fine = ITML_Supervised(random_state=0, tol=1e-5).fit(X, y).get_mahalanobis_matrix()
-    np.testing.assert_allclose(shuffled, M, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(moved, fine, rtol=1e-4, atol=1e-4 * np.abs(M).max())
-    assert np.linalg.eigvalsh(M)[0] > 0
-    assert np.abs(M - np.eye(4)).max() > 0.1  # it did learn something
-
-
 def test_ways_of_giving_pairs_agree():
     X = load_iris().data
     ids = np.array([[0, 1], [0, 60], [61, 62], [70, 140], [100, 101]])
@@ -173,51 +157,3 @@ def test_ways_of_giving_pairs_agree():
     np.testing.assert_allclose(looked_up.get_mahalanobis_matrix(), M, rtol=1e-10)
     np.testing.assert_array_equal(by_id.predict(X[ids[:2]]), [1, -1])
     assert not hasattr(by_id, "_bounds")
-
-
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
-def test_squares_beyond_floats_are_refused(factor):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="by a constant first"):
-        ITML_Supervised(random_state=0).fit(factor * X, y)
-
-
-def test_the_supervised_one_takes_rows_or_their_ids():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="For tuples use ITML"):
-        ITML_Supervised().fit(X[:, None, :], y)
-    parameters = {"random_state": 0}
-    M = ITML_Supervised(**parameters).fit(X, y).get_mahalanobis_matrix()
-    rows = ITML_Supervised(preprocessor=X, **parameters).fit(X, y)
-    ids = ITML_Supervised(preprocessor=X, **parameters).fit(np.arange(150), y)
-    np.testing.assert_array_equal(rows.get_mahalanobis_matrix(), M)
-    np.testing.assert_array_equal(ids.get_mahalanobis_matrix(), M)
-
-
-def test_float32_and_rank():
-    X, y = load_iris(return_X_y=True)
-    learner = ITML_Supervised(random_state=0, rank=2).fit(X.astype(np.float32), y)
-    assert learner.components_.dtype == np.float32
-    assert learner.transform(X.astype(np.float32)).shape == (150, 2)
-    assert learner.rank_ == 2
-
-
-def test_it_sees_through_noise():
-    X, y = load_wine(return_X_y=True)
-    random = np.random.RandomState(0)
-    X = np.hstack([StandardScaler().fit_transform(X), 3 * random.standard_normal((len(X), 10))])
-    order = random.permutation(len(X))
-    train, test = order[:100], order[100:]
-    before = KNeighborsClassifier(3).fit(X[train], y[train]).score(X[test], y[test])
-    learner = ITML_Supervised(random_state=0).fit(X[train], y[train])
-    Z = learner.transform(X)
-    after = KNeighborsClassifier(3).fit(Z[train], y[train]).score(Z[test], y[test])
-    assert after > before + 0.2
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@parametrize_with_checks([ITML(), ITML_Supervised()])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)

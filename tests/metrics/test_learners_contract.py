@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 
 import nearfold
 from nearfold import PCA, KNeighborsClassifier
+from nearfold.errors import InputError
 from nearfold.registry import METHODS
 
 LEARNERS = [method.name for method in METHODS if method.kind == "metric"]
@@ -219,6 +220,37 @@ def test_frames_names_pickles_and_clones(name):
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.transform(frame), model.transform(frame))
     assert not hasattr(clone(model), "components_")
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_squares_beyond_floats_are_refused_or_right(name, factor):
+    X, y = wine()
+    plain = fitted(name, X, y)
+    try:
+        model = fitted(name, factor * X, y)
+    except InputError:
+        return
+    Z, expected = model.transform(factor * X[:9]), plain.transform(X[:9])
+    np.testing.assert_allclose(_ratios(Z), _ratios(expected), rtol=1e-3)
+
+
+def _ratios(Z):
+    """Distances of rows in units of the first: what a metric says, whatever its scale."""
+    distance = np.linalg.norm(Z[1:] - Z[0], axis=1)
+    return distance / distance[0]
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name.endswith("_Supervised")])
+def test_the_supervised_ones_take_rows_or_their_ids(name):
+    X, y = wine()
+    plain = name.removesuffix("_Supervised")
+    with pytest.raises(ValueError, match=f"For tuples use {plain}|Found array with dim 3"):
+        make(name).fit(X[:, None, :], y)
+    M = fitted(name, X, y).get_mahalanobis_matrix()
+    for rows in (X, np.arange(len(X))):
+        again = fitted(name, rows, y, preprocessor=X).get_mahalanobis_matrix()
+        np.testing.assert_array_equal(again, M)
 
 
 # What is told of the noise: without these, some learners fit it or hear too little of it.

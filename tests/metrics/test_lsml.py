@@ -5,9 +5,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.datasets import load_iris, load_wine
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfold.errors import InputError, NotConvergedWarning
 from nearfold.metrics.lsml import (
@@ -155,62 +152,3 @@ def test_weights_of_the_supervised_one():
     half = LSML_Supervised(weights=w, random_state=0).fit(X, y).get_mahalanobis_matrix()
     whole = LSML_Supervised(random_state=0).fit(X, y).get_mahalanobis_matrix()
     assert np.abs(half - whole).max() > 1e-4
-
-
-def test_order_and_place_of_rows_change_nothing():
-    X, y = load_iris(return_X_y=True)
-    X = 10 * X  # distances large enough to outweigh the prior
-    order = np.random.RandomState(1).permutation(len(X))
-    M = LSML_Supervised(random_state=0, tol=1e-6).fit(X, y).get_mahalanobis_matrix()
-    shuffled = LSML_Supervised(random_state=0, tol=1e-6).fit(X[order], y[order])
-    moved = LSML_Supervised(random_state=0, tol=1e-6).fit(X + 100, y)
-    np.testing.assert_allclose(shuffled.get_mahalanobis_matrix(), M, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(moved.get_mahalanobis_matrix(), M, rtol=1e-4, atol=1e-5)
-    assert np.linalg.eigvalsh(M)[0] > 0
-    assert np.abs(M - np.eye(4)).max() > 0.1
-
-
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
-def test_squares_beyond_floats_are_refused(factor):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="by a constant first"):
-        LSML_Supervised(random_state=0).fit(factor * X, y)
-
-
-def test_the_supervised_one_takes_rows_or_their_ids():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="For tuples use LSML"):
-        LSML_Supervised().fit(X[:, None, :], y)
-    parameters = {"random_state": 0}
-    M = LSML_Supervised(**parameters).fit(X, y).get_mahalanobis_matrix()
-    rows = LSML_Supervised(preprocessor=X, **parameters).fit(X, y)
-    ids = LSML_Supervised(preprocessor=X, **parameters).fit(np.arange(150), y)
-    np.testing.assert_array_equal(rows.get_mahalanobis_matrix(), M)
-    np.testing.assert_array_equal(ids.get_mahalanobis_matrix(), M)
-
-
-def test_float32_and_rank():
-    X, y = load_iris(return_X_y=True)
-    learner = LSML_Supervised(random_state=0, rank=2).fit(X.astype(np.float32), y)
-    assert learner.components_.dtype == np.float32
-    assert learner.transform(X.astype(np.float32)).shape == (150, 2)
-
-
-def test_it_sees_through_noise():
-    X, y = load_wine(return_X_y=True)
-    random = np.random.RandomState(0)
-    X = np.hstack([StandardScaler().fit_transform(X), 3 * random.standard_normal((len(X), 10))])
-    order = random.permutation(len(X))
-    train, test = order[:100], order[100:]
-    before = KNeighborsClassifier(3).fit(X[train], y[train]).score(X[test], y[test])
-    Z = LSML(n_constraints=1000, random_state=0).fit(X[train], y[train]).transform(X)
-    after = KNeighborsClassifier(3).fit(Z[train], y[train]).score(Z[test], y[test])
-    assert after > before + 0.1
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@parametrize_with_checks([LSML(), LSML_Supervised()])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)

@@ -7,11 +7,7 @@ import pandas as pd
 import pytest
 from scipy.linalg import eigh
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
-from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.datasets import load_iris
 
 import nearfold
 from nearfold.errors import InputError, MemoryBudgetError, NearfoldWarning
@@ -22,14 +18,6 @@ from nearfold.metrics.rca import RCA, RCA_Supervised
 def default_budget():
     yield
     nearfold.set_memory(None)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@parametrize_with_checks([RCA(), RCA_Supervised()])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 def chunklets(m=90, d=4, size=3, seed=0, dtype=np.float64):
@@ -285,16 +273,3 @@ def test_preprocessor_looks_up_rows():
     model = RCA(preprocessor=X).fit(ids, chunk[:60])
     np.testing.assert_array_equal(model.components_, RCA().fit(X[:60], chunk[:60]).components_)
     np.testing.assert_array_equal(model.transform([3, 5]), model.transform(X[[3, 5]]))
-
-
-def test_it_helps_neighbours_when_columns_are_noise():
-    X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([X, 5 * rng.normal(size=(len(X), 10))])
-    A, B, a, b = train_test_split(X, y, stratify=y, random_state=0, test_size=0.5)
-    plain = KNeighborsClassifier(3).fit(A, a).score(B, b)
-    model = RCA(n_components=2).fit(A, a)
-    learned = KNeighborsClassifier(3).fit(model.transform(A), a).score(model.transform(B), b)
-    assert plain < 0.85
-    assert learned > 0.93

@@ -5,9 +5,7 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfold.errors import InputError, NotConvergedWarning, SolverError
 from nearfold.kernels.scml import dual_average, margins_of
@@ -247,53 +245,3 @@ def test_both_learn_the_same_from_labels():
     ids = nearest_triplets(X, y, 1, 1).rows
     told = SCML(random_state=0).fit(X, triplets=ids)
     assert told.score(X[ids]) > 0.9
-
-
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
-def test_squares_beyond_floats_are_refused(factor):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="by a constant first"):
-        SCML_Supervised(random_state=0).fit(factor * X, y)
-
-
-def test_the_supervised_one_takes_rows_or_their_ids():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="For tuples use SCML"):
-        SCML_Supervised().fit(X[:, None, :], y)
-    parameters = {"random_state": 0}
-    M = SCML_Supervised(**parameters).fit(X, y).get_mahalanobis_matrix()
-    rows = SCML_Supervised(preprocessor=X, **parameters).fit(X, y)
-    ids = SCML_Supervised(preprocessor=X, **parameters).fit(np.arange(150), y)
-    np.testing.assert_array_equal(rows.get_mahalanobis_matrix(), M)
-    np.testing.assert_array_equal(ids.get_mahalanobis_matrix(), M)
-
-
-def test_float32_and_rank():
-    X, y = load_iris(return_X_y=True)
-    learner = SCML_Supervised(random_state=0, rank=2).fit(X.astype(np.float32), y)
-    assert learner.components_.dtype == np.float32
-    assert learner.transform(X.astype(np.float32)).shape == (150, 2)
-
-
-def test_it_sees_through_noise():
-    X, y = load_wine(return_X_y=True)
-    random = np.random.RandomState(0)
-    X = np.hstack([StandardScaler().fit_transform(X), 3 * random.standard_normal((len(X), 10))])
-    order = random.permutation(len(X))
-    train, test = order[:100], order[100:]
-    before = KNeighborsClassifier(3).fit(X[train], y[train]).score(X[test], y[test])
-    for basis, gain in (("lda", 0.25), ("triplet_diffs", 0.15)):
-        learner = SCML_Supervised(basis=basis, random_state=0).fit(X[train], y[train])
-        Z = learner.transform(X)
-        after = KNeighborsClassifier(3).fit(Z[train], y[train]).score(Z[test], y[test])
-        assert after > before + gain
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@parametrize_with_checks(
-    [SCML(max_iter=500), SCML_Supervised(max_iter=500)]  # the checks fit some hundred times
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)

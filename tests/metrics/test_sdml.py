@@ -4,13 +4,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.covariance import graphical_lasso as scikit_learn_lasso
-from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
-from nearfold.metrics.sdml import SDML, SDML_Supervised, graphical_lasso, workable_balance
+from nearfold.metrics.sdml import SDML, graphical_lasso, workable_balance
 
 
 def draw(seed=0, n=40, d=5):
@@ -138,66 +136,3 @@ def test_parameters_that_are_none(wrong):
     pairs, y = draw()
     with pytest.raises(InputError, match=next(iter(wrong))):
         SDML(**wrong).fit(pairs, y)
-
-
-def test_order_and_place_of_rows_change_nothing():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.RandomState(1).permutation(len(X))
-
-    def learn(X, y):
-        learner = SDML_Supervised(balance_param=3e-4, random_state=0, tol=1e-9).fit(X, y)
-        return learner.get_mahalanobis_matrix()
-
-    M = learn(X, y)
-    np.testing.assert_allclose(learn(X[order], y[order]), M, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(learn(X + 100, y), M, rtol=1e-4, atol=1e-5)
-    assert np.linalg.eigvalsh(M)[0] > 0
-    assert np.abs(M - np.eye(4)).max() > 0.1
-
-
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
-def test_squares_beyond_floats_are_refused(factor):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="by a constant first"):
-        SDML_Supervised(random_state=0).fit(factor * X, y)
-
-
-def test_the_supervised_one_takes_rows_or_their_ids():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="For tuples use SDML"):
-        SDML_Supervised().fit(X[:, None, :], y)
-    parameters = {"balance_param": 1e-4, "random_state": 0}
-    M = SDML_Supervised(**parameters).fit(X, y).get_mahalanobis_matrix()
-    rows = SDML_Supervised(preprocessor=X, **parameters).fit(X, y)
-    ids = SDML_Supervised(preprocessor=X, **parameters).fit(np.arange(150), y)
-    np.testing.assert_array_equal(rows.get_mahalanobis_matrix(), M)
-    np.testing.assert_array_equal(ids.get_mahalanobis_matrix(), M)
-
-
-def test_float32_and_rank():
-    X, y = load_iris(return_X_y=True)
-    learner = SDML_Supervised(balance_param=1e-4, random_state=0, rank=2)
-    learner.fit(X.astype(np.float32), y)
-    assert learner.components_.dtype == np.float32
-    assert learner.transform(X.astype(np.float32)).shape == (150, 2)
-
-
-def test_it_sees_through_noise():
-    X, y = load_wine(return_X_y=True)
-    random = np.random.RandomState(0)
-    X = np.hstack([StandardScaler().fit_transform(X), 3 * random.standard_normal((len(X), 10))])
-    order = random.permutation(len(X))
-    train, test = order[:100], order[100:]
-    before = KNeighborsClassifier(3).fit(X[train], y[train]).score(X[test], y[test])
-    with pytest.warns(NearfoldWarning, match="balance_param"):
-        Z = SDML(n_constraints=1000, random_state=0).fit(X[train], y[train]).transform(X)
-    after = KNeighborsClassifier(3).fit(Z[train], y[train]).score(Z[test], y[test])
-    assert after > before + 0.07
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@parametrize_with_checks([SDML(), SDML_Supervised()])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)

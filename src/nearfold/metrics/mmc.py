@@ -314,7 +314,8 @@ class MMC(PairLearner):
         with one_blas_thread():
             S, D = S / units, D / units
             S, free = with_ridge(S, D, self.ridge, self.diagonal)
-            L, found = self._solve(S, D, M0 * np.outer(units, units))
+            start = units / units.max()  # its size does not matter, and might overflow
+            L, found = self._solve(S, D, M0 * np.outer(start, start))
             L, self.certificate_ = certify(L, S, D, found.gap, self.squared)
         if free:
             warn(

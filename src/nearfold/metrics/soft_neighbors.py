@@ -13,7 +13,8 @@ array of all pairs is ever held; the shift is the row's own nearest distance, so
 underflows. Blocks run on the pool of threads and are added up in a fixed order.
 
 Where the space is large beside the unit of exp, almost all of E is below rounding beside the row's
-largest entry, which is 1: entries that together are less than that are left out. If few are left,
+largest entry, which is 1: entries that together are less than 1e-12 of the row (1e-7 in float32),
+about the rounding of its sums, are left out. If few are left,
 one product in float32, whose error is bounded, finds them; they are measured again in the dtype of
 the data, and a compiled loop over them replaces the exp and the other two products.
 
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks import require_memory
+from nearfold.inputs import refuse_extreme
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order
 
@@ -38,6 +40,7 @@ _CELLS = 2**18  # distances of a block where rows are few
 _TASKS = 16  # parts of the work, each of several blocks; more would cost more to add up
 _COMPILED = 2000  # rows; with fewer, the dense way is done before a compiler would be
 _FEW = 0.12  # share of entries up to which a sparse E is cheaper: measured
+_LEFT_OUT = {8: 1e-12, 4: 1e-7}  # share of a row's sum, by the size of its numbers
 _PILOT = 64  # rows from which it is guessed whether few entries count
 _ALONE = 4e7  # pairs times dimensions: less is not worth a pool of threads
 _SPAN = 1024  # rows projected by one task
@@ -80,8 +83,8 @@ class Points:
         assert self.rough is not None
         T = np.matmul(self.rough[0][rows], self.rough[1], out=space.rough[: len(itself)])
         T[np.arange(len(itself)), itself] = -np.inf
-        # All entries below the limit, at most m of them in a row, sum to less than eps.
-        drop = np.log(np.finfo(self.Z.dtype).eps / len(self.Z)) - self.slack
+        # All entries below the limit, at most m of them in a row, sum to less than that share.
+        drop = np.log(_LEFT_OUT[self.Z.dtype.itemsize] / len(self.Z)) - self.slack
         limit = T.max(axis=1, keepdims=True) + np.float32(drop)
         return np.greater(T, limit, out=space.counts[: len(itself)]), T
 
@@ -237,6 +240,7 @@ def groups_of(label: Ints) -> tuple[Ints, Ints]:
 
 def centred(X: Array, order: Ints) -> Array:
     """The rows in this order about their mean: a shift of X changes nothing that is learned."""
+    refuse_extreme(float(np.ptp(X, axis=0).max()), X.dtype)
     return np.asarray(X[order] - X.mean(axis=0, dtype=np.float64).astype(X.dtype))
 
 

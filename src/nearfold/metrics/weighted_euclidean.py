@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.inputs import refuse_extreme
 from nearfold.metrics.drawing import order_by_value
 from nearfold.metrics.learners import PairLearner
 from nearfold.metrics.mmc import MMC, Certificate
@@ -100,6 +101,7 @@ class WeightedEuclidean(PairLearner):
     def _learn_from_labels(self, X: Array, label: Ints) -> None:
         m, d = X.shape
         require_blocks(m, d, X.dtype.itemsize, "WeightedEuclidean")
+        refuse_extreme(float(np.ptp(X, axis=0).max()), X.dtype)
         order = order_by_value(X, label)
         spread = X.std(axis=0, dtype=np.float64)
         if not (spread > 0).any():
