@@ -15,6 +15,8 @@ from nearfold.metrics.tuples import Tuples
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Ints
 
+_ROWS = 4096  # looked at a time, so that no second table in float64 is made
+
 
 def order_by_value(X: Array, label: Ints) -> Ints:
     """An order of the rows that does not depend on how they were given (equal rows excepted)."""
@@ -22,7 +24,9 @@ def order_by_value(X: Array, label: Ints) -> Ints:
     with np.errstate(over="ignore", invalid="ignore"):
         spread = X.std(axis=0, dtype=np.float64)
         scale = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
-        place = ((X - X.mean(axis=0, dtype=np.float64)) / scale) @ direction
+        mean, weight = X.mean(axis=0, dtype=np.float64), direction / scale
+        spans = (slice(a, a + _ROWS) for a in range(0, len(X), _ROWS))
+        place = np.concatenate([(X[span] - mean) @ weight for span in spans])
     return np.lexsort((place, label))
 
 
