@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
 import nearfold
-from nearfold import PCA, KNeighborsClassifier
+from nearfold import KNeighborsClassifier
 from nearfold.errors import InputError
 from nearfold.registry import METHODS
 
@@ -287,9 +287,6 @@ def test_useful_on_wine_with_noise_columns(name):
 def test_useful_on_digits_with_noise_columns(name):
     X, X_new, y, y_new = noisy(load_digits, 40)
     before = KNeighborsClassifier().fit(X, y).score(X_new, y_new)
-    if name.startswith("MMC"):  # (10.39) has three directions for ten digits: as many of PCA
-        pca = PCA(3).fit(X)
-        before = KNeighborsClassifier().fit(pca.transform(X), y).score(pca.transform(X_new), y_new)
     learner = fitted(name, X, y, **OPTIONS.get(name, {}))
     after = KNeighborsClassifier(metric=learner).fit(X, y).score(X_new, y_new)
     assert before < 0.75
