@@ -253,3 +253,11 @@ def test_weighted_euclidean_from_labels_finds_the_columns():
     assert weights[[1, 4]].min() > 20 * weights[[0, 2, 3, 5]].max()
     raw = KNeighborsClassifier().fit(X, y).score(None, y)
     assert KNeighborsClassifier(metric=model).fit(X, y).score(None, y) > raw + 0.2
+
+
+def test_weighted_euclidean_forgets_the_pairs_when_fitted_on_labels():
+    X, drawn = pairs_of(load_wine, 40)
+    model = WeightedEuclidean().fit(X[drawn.rows], drawn.sign)
+    assert model.certificate_.gap < 1e-6
+    model.fit(X, load_wine().target)
+    assert not any(hasattr(model, name) for name in ("certificate_", "threshold_", "predict"))

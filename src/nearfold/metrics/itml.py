@@ -39,8 +39,9 @@ from scipy.spatial.distance import pdist
 
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.learners import LabelsOnly, PairLearner, initial_metric
+from nearfold.metrics.learners import LabelsOnly, PairLearner
 from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import Ended, warn_unless_converged

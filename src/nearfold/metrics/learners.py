@@ -29,6 +29,7 @@ from nearfold.metrics.drawing import (
     draw_quadruplets,
 )
 from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.threshold import choose_threshold
 from nearfold.metrics.tuples import (
     Tuples,
     from_ids,
@@ -176,19 +177,22 @@ class PairLearner(TupleLearner):
         lists. `ids`: what the rows of X are called, if not by their position.
         `calibration_params` go to `calibrate_threshold`.
         """
-        with reporting(getattr(self, "verbose", False)):
-            return self._fit_pairs(
-                self._gather(X, y, pairs, ids, (must_link, cannot_link)), calibration_params
-            )
-
-    def _fit_pairs(self, pairs: Tuples, calibration_params: dict[str, Any] | None) -> Any:
         if hasattr(self, "threshold_"):
             del self.threshold_
-        self._learn(pairs)
-        if not self.learned_from_labels_:
-            distance = np.linalg.norm(pairs.differences() @ self.components_.T, axis=1)
-            self._calibrate(distance, pairs.sign, **(calibration_params or {}))
+        found = self._given(X, y, pairs, ids, (must_link, cannot_link))
+        self.learned_from_labels_ = found is None
+        with reporting(getattr(self, "verbose", False)):
+            if found is None:
+                self._refuse_bare_ids(X, y)
+                self._learn_from_labels(*self._labelled(X, y))
+                return self
+            self._learn(found)
+        distance = np.linalg.norm(found.differences() @ self.components_.T, axis=1)
+        self._calibrate(distance, found.sign, **(calibration_params or {}))
         return self
+
+    def _learn_from_labels(self, X: Array, label: Ints) -> None:
+        self._learn(self._draw(X, label, random_state(getattr(self, "random_state", None))))
 
     def _learn(self, pairs: Tuples) -> None:
         raise NotImplementedError
@@ -249,39 +253,6 @@ class PairLearner(TupleLearner):
         beta: float = 1.0,
     ) -> None:
         self.threshold_ = choose_threshold(distance, sign, strategy, min_rate, beta)
-
-
-def choose_threshold(
-    distance: Floats, sign: Ints, strategy: str, min_rate: float | None, beta: float
-) -> float:
-    """The distance that parts must-link from cannot-link pairs best; half-way between two pairs."""
-    if strategy not in ("accuracy", "f_beta", "max_tpr", "max_tnr"):
-        raise InputError(
-            f"strategy={strategy!r}: use 'accuracy', 'f_beta', 'max_tpr' or 'max_tnr'."
-        )
-    constrained = strategy in ("max_tpr", "max_tnr")
-    if constrained and (min_rate is None or not 0 <= min_rate <= 1):
-        raise InputError(f"strategy={strategy!r} needs min_rate in [0, 1]; it is {min_rate!r}.")
-    order = np.argsort(distance, kind="stable")
-    distance, alike = distance[order], sign[order] > 0
-    cuts = np.flatnonzero(np.append(distance[1:] > distance[:-1], True)) + 1
-    taken = np.concatenate([[0], cuts])  # the first `taken` pairs are called must-link
-    positive, negative = max(int(alike.sum()), 1), max(int((~alike).sum()), 1)
-    hits = np.concatenate([[0], np.cumsum(alike)])[taken]
-    tpr, tnr = hits / positive, 1 - (taken - hits) / negative
-    if strategy == "accuracy":
-        merit = hits - (taken - hits)
-    elif strategy == "f_beta":
-        merit = (1 + beta**2) * hits / (taken + beta**2 * positive)
-    elif strategy == "max_tpr":
-        merit = np.where(tnr >= min_rate, tpr, -1.0)
-    else:
-        merit = np.where(tpr >= min_rate, tnr, -1.0)
-    t = int(taken[np.argmax(merit)])
-    if t == 0:
-        return float(np.nextafter(distance[0], -np.inf))
-    # Half-way to the next pair, so that rounding of either distance decides nothing.
-    return float(distance[t - 1] if t == len(distance) else (distance[t - 1] + distance[t]) / 2)
 
 
 class TripletLearner(TupleLearner):
@@ -375,38 +346,3 @@ class QuadrupletLearner(TupleLearner):
     def score(self, quadruplets: Any, y: Any = None) -> float:
         """The share of quadruplets in which a and b are nearer than c and d."""
         return float(np.mean(self.predict(quadruplets) > 0))
-
-
-def initial_metric(points: Array, prior: Any, random: Any, name: str = "prior") -> Floats:
-    """A positive definite M to begin with, or to stay near to.
-
-    "identity"; "covariance", the inverse covariance of the points; "random"; or a matrix.
-    """
-    d = points.shape[1]
-    if isinstance(prior, str):
-        if prior == "identity":
-            return np.eye(d)
-        if prior == "covariance":
-            unique = np.unique(points, axis=0).astype(np.float64)
-            covariance = np.atleast_2d(np.cov(unique, rowvar=False))
-            lam, U = np.linalg.eigh(covariance)
-            if lam[0] <= 10 * d * np.finfo(np.float64).eps * lam[-1]:
-                raise InputError(
-                    f"{name}='covariance' needs points that vary in all directions, but their "
-                    "covariance is singular: leave out constant columns, or reduce with PCA first."
-                )
-            return np.asarray((U / lam) @ U.T)
-        if prior == "random":
-            A = random.standard_normal((d, 2 * d))
-            return np.asarray(A @ A.T / (2 * d))
-        raise InputError(
-            f"{name}={prior!r}: use 'identity', 'covariance', 'random' or a matrix ({d} x {d})."
-        )
-    M = np.asarray(prior, dtype=np.float64)
-    if M.shape != (d, d):
-        raise InputError(f"{name} must be a matrix of shape ({d}, {d}); its shape is {M.shape}.")
-    if not np.allclose(M, M.T):
-        raise InputError(f"{name} is not symmetric.")
-    if np.linalg.eigvalsh(M)[0] <= 0:
-        raise InputError(f"{name} is not positive definite.")
-    return M.copy()

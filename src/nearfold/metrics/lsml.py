@@ -29,8 +29,9 @@ from scipy.linalg import cholesky
 
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.learners import LabelsOnly, QuadrupletLearner, initial_metric
+from nearfold.metrics.learners import LabelsOnly, QuadrupletLearner
 from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
 from nearfold.optim import Ended, warn_unless_converged

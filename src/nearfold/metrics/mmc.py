@@ -39,7 +39,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.metrics.learners import LabelsOnly, PairLearner, initial_metric
+from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
 from nearfold.optim import minimise

@@ -39,7 +39,8 @@ from scipy.linalg.lapack import dpotri
 
 from nearfold.errors import InputError, SolverError, warn
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.learners import LabelsOnly, PairLearner, initial_metric
+from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import Ended, warn_unless_converged
@@ -273,10 +274,8 @@ class SDML(PairLearner):
             self.tol,
             self.max_iter,
         )
-        self.n_iter_, self.converged_ = (
-            max(ended.n_iter, 1),
-            ended.converged,
-        )  # a look at the start is one
+        self.n_iter_ = max(ended.n_iter, 1)  # a look at the start is one
+        self.converged_ = ended.converged
         self.objective_, self.history_ = ended.value, ended.history
         self._set_metric(ended.x, pairs.X.dtype, self.rank)
         warn_unless_converged(ended, type(self).__name__, "Raise max_iter, tol or sparsity_param.")

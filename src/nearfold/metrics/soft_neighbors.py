@@ -75,18 +75,18 @@ class Points:
     def share_that_counts(self) -> float:
         """Of the entries of E, estimated from some rows."""
         itself = np.linspace(0, len(self.Z) - 1, _PILOT).astype(np.int64)
-        counts, _ = self.count(itself, itself, Workspace(_PILOT, len(self.Z), np.float32))
-        return float(counts.mean())
+        space = Workspace(_PILOT, len(self.Z), np.float32)
+        return float(self.may_count(itself, itself, space).mean())
 
-    def count(self, rows: Any, itself: Ints, space: Workspace) -> tuple[Array, Array]:
-        """Which entries of E may count, by rough values, and the rough values themselves."""
+    def may_count(self, rows: Any, itself: Ints, space: Workspace) -> Array:
+        """Which entries of E may count, by their rough values."""
         assert self.rough is not None
         T = np.matmul(self.rough[0][rows], self.rough[1], out=space.rough[: len(itself)])
         T[np.arange(len(itself)), itself] = -np.inf
         # All entries below the limit, at most m of them in a row, sum to less than that share.
         drop = np.log(_LEFT_OUT[self.Z.dtype.itemsize] / len(self.Z)) - self.slack
         limit = T.max(axis=1, keepdims=True) + np.float32(drop)
-        return np.greater(T, limit, out=space.counts[: len(itself)]), T
+        return np.greater(T, limit, out=space.counts[: len(itself)])
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def unnormalised(points: Points, rows: Any, itself: Any, space: Workspace) -> Ar
     `itself`: for each of the rows its own number, to leave out.
     """
     if points.rough is not None:
-        counts, _ = points.count(rows, itself, space)
+        counts = points.may_count(rows, itself, space)
         if np.count_nonzero(counts) <= _FEW * counts.size:
             return _measured(points, points.Z[rows], counts)
     T = np.matmul(points.left[rows], points.right, out=space.T[: len(itself)])

@@ -32,7 +32,7 @@ from nearfold.metrics.soft_neighbors import groups_of, require_blocks
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import minimise, warn_unless_converged
-from nearfold.run import one_blas_thread, reporting
+from nearfold.run import one_blas_thread
 
 _VANISHED = 1e-8  # weights below this share of the largest, in units of the columns' spread
 
@@ -75,30 +75,13 @@ class WeightedEuclidean(PairLearner):
         self.random_state = random_state
         self.rank = rank
 
-    def fit(
-        self,
-        X: Any = None,
-        y: Any = None,
-        calibration_params: dict[str, Any] | None = None,
-        *,
-        pairs: Any = None,
-        must_link: Any = None,
-        cannot_link: Any = None,
-        ids: Any = None,
-    ) -> WeightedEuclidean:
-        """Learn from labels, `fit(X, y)`, or from pairs given in any of the forms of `MMC.fit`."""
-        found = self._given(X, y, pairs, ids, (must_link, cannot_link))
-        self.learned_from_labels_ = found is None
-        if found is not None:
-            self._fit_pairs(found, calibration_params)
-            return self
-        self._refuse_bare_ids(X, y)
-        table, label = self._labelled(X, y)
-        with reporting(self.verbose), one_blas_thread():
-            self._learn_from_labels(table, label)
-        return self
-
     def _learn_from_labels(self, X: Array, label: Ints) -> None:
+        if hasattr(self, "certificate_"):
+            del self.certificate_  # of pairs learned from before
+        with one_blas_thread():
+            self._learn_votes(X, label)
+
+    def _learn_votes(self, X: Array, label: Ints) -> None:
         m, d = X.shape
         require_blocks(m, d, X.dtype.itemsize, "WeightedEuclidean")
         refuse_extreme(float(np.ptp(X, axis=0).max()), X.dtype)
