@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check format bench loop clean help
+.PHONY: demo test check format bench loop clean help browser
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -14,7 +14,7 @@ help: ## what can be made
 demo: $(VENV)/.demo ## install, run the main job on bundled data, say where the result is
 	$(BIN)/nearfold demo
 
-test: $(VENV)/.test ## install what the tests need, run them all
+test: $(VENV)/.test browser ## install what the tests need, run them all
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.check ## format, lint, types, direction of imports
@@ -31,6 +31,11 @@ bench: $(VENV)/.bench ## measure against the peers; BENCH="--data mnist.npz" for
 	$(BIN)/python -m bench $(BENCH)
 
 loop: check test ## what to run before a commit
+
+browser: ## Debian's chromium, for the tests of the report; elsewhere any chromium on the PATH will do
+	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+	  && apt-get update -qq && apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; } \
+	  || echo "No chromium: the tests of the report in a browser will be skipped (or fail, if CI is set)."
 
 clean: ## remove what was made
 	rm -rf $(VENV) .venv-peer demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""How good a space is: arrays in, numbers out."""

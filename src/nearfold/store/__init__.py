@@ -1,0 +1,1 @@
+"""Model files, tables in and out."""
