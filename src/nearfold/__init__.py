@@ -46,6 +46,17 @@ _HOME = {
     "SCML_Supervised": "nearfold.metrics.scml",
     "NCA": "nearfold.metrics.nca",
     "diagnose": "nearfold.report.doctor",
+    "compare": "nearfold.study.compare",
+    "choose_dimension": "nearfold.study.choose",
+    "choose_neighbors": "nearfold.study.choose_graph",
+    "choose_radius": "nearfold.study.choose_graph",
+    "explain_space": "nearfold.study.explain",
+    "write_report": "nearfold.report.study_report",
+    "save": "nearfold.store.model_file",
+    "load": "nearfold.store.model_file",
+    "inspect": "nearfold.store.model_file",
+    "verify": "nearfold.store.model_file",
+    "judge_space": "nearfold.quality",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
     "get_memory": "nearfold.blocks",
@@ -87,11 +98,22 @@ __all__ = [
     "SCML_Supervised",
     "SDML_Supervised",
     "WeightedEuclidean",
+    "choose_dimension",
+    "choose_neighbors",
+    "choose_radius",
+    "compare",
     "diagnose",
+    "explain_space",
     "get_memory",
+    "inspect",
+    "judge_space",
+    "load",
     "progress",
+    "save",
     "scan",
     "set_memory",
+    "verify",
+    "write_report",
 ]
 
 if TYPE_CHECKING:
@@ -123,8 +145,15 @@ if TYPE_CHECKING:
     from nearfold.metrics.scml import SCML, SCML_Supervised
     from nearfold.metrics.sdml import SDML, SDML_Supervised
     from nearfold.metrics.weighted_euclidean import WeightedEuclidean
+    from nearfold.quality import judge_space
     from nearfold.report.doctor import diagnose
+    from nearfold.report.study_report import write_report
     from nearfold.run import progress
+    from nearfold.store.model_file import inspect, load, save, verify
+    from nearfold.study.choose import choose_dimension
+    from nearfold.study.choose_graph import choose_neighbors, choose_radius
+    from nearfold.study.compare import compare
+    from nearfold.study.explain import explain_space
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,8 @@
 
     NearfoldError
     ├── InputError (also ValueError)        the data or a parameter cannot be used as given
-    │   └── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    │   ├── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    │   └── ModelFileError                  a model file is damaged, foreign or from the future
     ├── MemoryBudgetError (also MemoryError)  does not fit the budget and has no bounded way
     ├── SolverError (also ArithmeticError)  a numerical routine failed; the message names the matrix
     └── Cancelled                           a progress callback asked to stop
@@ -29,6 +30,10 @@ class InputError(NearfoldError, ValueError):
 
 class NonFiniteError(InputError):
     """The data hold NaN or inf."""
+
+
+class ModelFileError(InputError):
+    """A model file is damaged, forged, foreign, or from a future version."""
 
 
 class MemoryBudgetError(NearfoldError, MemoryError):

@@ -1,26 +1,104 @@
-"""The command line as a person meets it."""
+"""The command line as a person and as a machine meet it."""
 
-import re
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
+import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
+from sklearn.datasets import load_wine, make_swiss_roll
 
 import nearfold
-from nearfold.app import demo as demo_module
-from nearfold.app.cli import main
+from nearfold.app import compare_command
+from nearfold.app.cli import _COMMANDS, main
+from nearfold.app.compare_command import parse_seconds
 from nearfold.errors import InputError
 from nearfold.registry import METHODS
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, list(arguments))
+def run(*arguments, **kwargs):
+    return CliRunner().invoke(main, [str(a) for a in arguments], **kwargs)
 
 
-def test_help_lists_every_command_with_an_example():
+def fails_in_one_line(result, *words):
+    assert result.exit_code == 2, result.output
+    line = result.stderr.strip().splitlines()[-1]
+    assert line.startswith("nearfold: ")
+    assert "Traceback" not in result.output
+    assert len(line) < 500
+    for word in words:
+        assert word in line
+    return line
+
+
+def wine_frame():
+    wine = load_wine()
+    frame = pl.DataFrame(wine.data, schema=[n.split("/")[0] for n in wine.feature_names])
+    return frame.with_columns(pl.Series("cultivar", np.array(["a", "b", "c"])[wine.target]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables and models under the names that the examples use."""
+    path = tmp_path_factory.mktemp("examples")
+    wine_frame().write_csv(path / "wine.csv")
+    rng = np.random.default_rng(0)
+    houses = pl.DataFrame(rng.normal(size=(120, 4)), schema=["rooms", "age", "north", "west"])
+    price = houses["rooms"] * 2 + houses["age"] ** 2 + rng.normal(size=120) * 0.1
+    houses.with_columns(price.alias("price")).write_parquet(path / "houses.parquet")
+    roll = make_swiss_roll(150, random_state=0)[0]
+    pl.DataFrame(roll, schema=["x", "y", "z"]).write_csv(path / "points.csv")
+    before = os.getcwd()
+    os.chdir(path)
+    try:
+        for words in (
+            ["fit", "PCA", "points.csv", "-o", "pca.nearfold", "--set", "n_components=2"],
+            ["fit", "LDA", "wine.csv", "--label", "cultivar", "-o", "lda.nearfold"],
+        ):
+            result = run(*words)
+            assert result.exit_code == 0, result.output
+    finally:
+        os.chdir(before)
+    return path
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def examples():
+    found = []
+    for name in _COMMANDS:
+        text = run(name, "--help").output
+        lines = [line.strip() for line in text.splitlines()]
+        mine = [line for line in lines if line.startswith(f"nearfold {name}")]
+        assert mine, f"{name} --help has no example"
+        found += mine
+    return found
+
+
+@pytest.mark.parametrize("line", examples())
+def test_every_example_of_every_help_runs(line, here):
+    result = run(*line.split()[1:])
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.stdout.strip() or "-o" in line
+
+
+def test_help_lists_every_command():
     text = run("--help").output
-    for command in ("demo", "methods"):
-        assert command in text
-        assert "Example: nearfold " + command in run(command, "--help").output
+    for command in ("compare", "fit", "transform", "choose", "doctor", "explain", "inspect",
+                    "verify", "methods", "demo"):  # fmt: skip
+        assert f"  {command} " in text
 
 
 def test_version():
@@ -31,36 +109,213 @@ def test_methods_lists_the_registry():
     text = run("methods").output
     for method in METHODS:
         assert method.name in text
+    assert [m["name"] for m in json.loads(run("methods", "--json").stdout)] == [
+        m.name for m in METHODS
+    ]
 
 
-def test_demo_prints_the_table_and_draws_the_picture(tmp_path):
-    result = run("demo", "-o", str(tmp_path / "out"))
+def test_compare_shows_schema_leaderboard_and_reason(here):
+    result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA")
+    assert "178 rows x 14 columns" in result.stderr
+    assert result.stdout.splitlines()[1].startswith("LDA")
+    assert "LDA in 2 dimensions" in result.stdout
+    assert "raw" in result.stdout
+    chinese = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--lang", "zh")
+    assert "留出准确率" in chinese.stdout
+
+
+def test_compare_json_is_one_document(here):
+    words = ["compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--json"]
+    result = run(*words, "--save", "j.nearfold", "-o", "j.html", "--repeats", "1")
+    found = json.loads(result.stdout)
+    assert found["winner"] == "LDA"
+    assert {row["space"] for row in found["leaderboard"]} == {"raw", "scaled", "LDA"}
+    assert found["headline"]["zh"]
+    assert (here / "j.html").stat().st_size > 10_000
+    card = nearfold.inspect(here / "j.nearfold")
+    assert card.extra["space"] == "LDA"
+    assert card.extra["schema"]["columns"][0]["name"] == "alcohol"
+
+
+def test_the_saved_winner_places_rows_as_the_comparison_did(here):
+    run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--repeats", "1",
+        "--save", "w.nearfold")  # fmt: skip
+    result = run("transform", "w.nearfold", "wine.csv")
+    Z = np.array(list(csv.reader(io.StringIO(result.stdout)))[1:], dtype=float)
+    assert Z.shape == (178, 2)
+    model = nearfold.load("w.nearfold")
+    np.testing.assert_array_equal(Z, model.transform(wine_frame()))
+
+
+def test_transform_matches_columns_by_name_and_lists_what_is_missing(here, tmp_path):
+    frame = wine_frame()
+    shuffled = frame.select(frame.columns[::-1]).with_columns(pl.lit(1).alias("more"))
+    shuffled.write_csv(tmp_path / "shuffled.csv")
+    one = run("transform", "lda.nearfold", "wine.csv").stdout
+    assert run("transform", "lda.nearfold", tmp_path / "shuffled.csv").stdout == one
+    frame.drop("ash").write_csv(tmp_path / "less.csv")
+    fails_in_one_line(run("transform", "lda.nearfold", tmp_path / "less.csv"), "'ash'")
+    renamed = frame.rename({"ash": "Ash"})
+    renamed.write_csv(tmp_path / "renamed.csv")
+    fails_in_one_line(run("transform", "lda.nearfold", tmp_path / "renamed.csv"), "ash", "Ash")
+
+
+def test_stdin_stdout_gzip_and_formats(here, tmp_path):
+    text = (here / "points.csv").read_bytes()
+    expected = run("transform", "pca.nearfold", "points.csv").stdout
+    assert run("transform", "pca.nearfold", "-", input=text).stdout == expected
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(text))
+    assert run("transform", "pca.nearfold", tmp_path / "p.csv.gz").stdout == expected
+    frame = pl.read_csv(here / "points.csv")
+    frame.write_parquet(tmp_path / "p.parquet")
+    frame.write_ipc(tmp_path / "p.arrow")
+    np.save(tmp_path / "p.npy", frame.to_numpy())
+    for name in ("p.parquet", "p.arrow"):
+        assert run("transform", "pca.nearfold", tmp_path / name).stdout == expected
+    fit = run("fit", "PCA", tmp_path / "p.npy", "-o", tmp_path / "n.nearfold")
+    assert fit.exit_code == 0, fit.stderr
+    for name in ("z.csv", "z.tsv.gz", "z.parquet", "z.arrow", "z.npy", "z.npz"):
+        out = tmp_path / name
+        result = run("transform", tmp_path / "n.nearfold", tmp_path / "p.npy", "-o", out)
+        assert result.exit_code == 0, result.stderr
+        assert out.stat().st_size > 100
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "big5", "utf-16", "utf-8-sig"])
+def test_tables_in_chinese_encodings_open(encoding, tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["年齡", "收入", "類別"] if encoding == "big5" else ["年龄", "收入", "类别"]
+    kinds = ["好的", "不好"]
+    lines = [",".join(names)]
+    for i in range(60):
+        lines.append(f"{rng.normal() + 3 * (i % 2):.3f},{rng.normal():.3f},{kinds[i % 2]}")
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode(encoding))
+    result = run("compare", tmp_path / "t.csv", "--label", names[2], "--methods", "PCA")
     assert result.exit_code == 0, result.output
-    rows = re.findall(
-        r"^(\S.*?)\s+(\d+)\s+(\d+\.\d) % ± \d\.\d\s+\d+ ms\s+\d+ ms", result.output, re.M
+    assert "60 rows x 3 columns" in result.stderr
+
+
+def test_mistakes_are_one_line_and_exit_code_2(here, tmp_path):
+    fails_in_one_line(run("compare", "nothing.csv"), "nothing.csv")
+    fails_in_one_line(run("compare", tmp_path), "folder")
+    fails_in_one_line(run("compare", "wine.csv", "--label", "cultivr"), "cultivar")
+    fails_in_one_line(run("compare", "wine.csv", "--label", "a", "--target", "b"), "not both")
+    fails_in_one_line(run("compare", "wine.csv", "-o", "no/such/r.html"), "no folder")
+    fails_in_one_line(run("compare", "wine.csv", "--time", "soon"), "--time")
+    fails_in_one_line(run("compare", "wine.csv", "--also", "nothing:Here"), "nothing")
+    fails_in_one_line(run("compare", "wine.csv", "--methods", "PCAA"), "PCAA")
+    fails_in_one_line(run("fit", "PAC", "wine.csv", "-o", "x.nearfold"), "pca")
+    fails_in_one_line(run("fit", "LDA", "wine.csv", "-o", "x.nearfold"), "--label")
+    fails_in_one_line(run("fit", "PCA", "points.csv", "-o", "x.nearfold", "--set", "k=3"), "k=3")
+    fails_in_one_line(
+        run("fit", "PCA", "points.csv", "-o", "x.nearfold", "--set", "n_components=-1")
     )
-    accuracy = {name.strip(): float(share) for name, _, share in rows}
-    dimensions = {name.strip(): int(d) for name, d, _ in rows}
-    assert dimensions["original"] == 64
-    assert dimensions["LDA"] == 9
-    assert accuracy["original"] > 95
-    # Two axes that know the classes beat two that do not, by more than noise.
-    assert accuracy["LDA, 2 axes"] > accuracy["PCA, 2 axes"] + 4
-    picture = (tmp_path / "out" / "spaces.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert "spaces.png" in result.output
+    fails_in_one_line(run("inspect", "wine.csv"), "wine.csv")
+    fails_in_one_line(run("verify", "nothing.nearfold"), "nothing.nearfold")
+    fails_in_one_line(run("transform", "pca.nearfold", "wine.csv"), "x")
+    fails_in_one_line(run("explain", "lda.nearfold", "wine.csv", "--rows", "0"), "--rows")
+    fails_in_one_line(run("transform", "lda.nearfold", "wine.csv", "--keep", "ashh"), "ash")
+    assert not (here / "x.nearfold").exists()
+    assert run("compare", "--no-such-option").exit_code == 2
+
+
+def test_missing_values_are_named_and_can_be_dealt_with(here, tmp_path):
+    frame = wine_frame()
+    values = frame["ash"].to_list()
+    values[3] = values[8] = None
+    frame.with_columns(pl.Series("ash", values)).write_csv(tmp_path / "gaps.csv")
+    words = ["compare", tmp_path / "gaps.csv", "--label", "cultivar", "--methods", "PCA"]
+    fails_in_one_line(run(*words), "ash", "--missing")
+    for way in ("drop", "median"):
+        result = run(*words, "--missing", way, "--repeats", "1")
+        assert result.exit_code == 0, result.output
+    assert "2 rows" in run(*words, "--missing", "drop", "--repeats", "1").stderr
+
+
+def test_rows_without_a_label_are_left_out_and_said(tmp_path):
+    frame = wine_frame()
+    labels = [None, *frame["cultivar"].to_list()[1:]]
+    frame.with_columns(pl.Series("cultivar", labels)).write_csv(tmp_path / "t.csv")
+    result = run("compare", tmp_path / "t.csv", "--label", "cultivar", "--methods", "PCA")
+    assert "1 rows without a value in 'cultivar'" in result.stderr
+
+
+def test_pairs_by_id(tmp_path):
+    frame = wine_frame()
+    rng = np.random.default_rng(0)
+    names = [f"w{i}" for i in range(178)]
+    frame.with_columns(pl.Series("name", names)).write_csv(tmp_path / "t.csv")
+    kind = frame["cultivar"].to_list()
+    a, b = rng.permutation(178).reshape(2, 89)
+    lines = [f"w{i},w{j},{1 if kind[i] == kind[j] else -1}" for i, j in zip(a, b, strict=True)]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    words = ["compare", tmp_path / "t.csv", "--id", "name", "--exclude", "cultivar"]
+    result = run(*words, "--pairs", tmp_path / "pairs.csv", "--methods", "MMC", "--repeats", "1")
+    assert result.exit_code == 0, result.output
+    assert "AUC" in result.stdout
+    fit = run("fit", "MMC", tmp_path / "t.csv", "--id", "name", "--exclude", "cultivar", "--scale",
+              "--pairs", tmp_path / "pairs.csv", "-o", tmp_path / "m.nearfold")  # fmt: skip
+    assert fit.exit_code == 0, fit.output
+    placed = run("transform", tmp_path / "m.nearfold", tmp_path / "t.csv").stdout.splitlines()
+    assert placed[0].startswith("name,z1")
+    assert placed[1].startswith("w0,")
+
+
+def test_a_learner_predicts(here, tmp_path):
+    model = tmp_path / "knn.nearfold"
+    assert run("fit", "knn", "wine.csv", "--label", "cultivar", "-o", model).exit_code == 0
+    text = run("transform", model, "wine.csv").stdout.splitlines()
+    assert text[0] == "predicted"
+    assert set(text[1:]) == {"a", "b", "c"}
+    assert "HOLDS TRAINING ROWS" in run("inspect", model).stdout
+    assert json.loads(run("inspect", model, "--json").stdout)["holds_training_rows"] is True
+
+
+def test_a_transformer_of_another_package(here):
+    result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "PCA", "--repeats", "1",
+                 "--also", "sklearn.preprocessing:RobustScaler")  # fmt: skip
+    assert "RobustScaler" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(InputError("no such thing"), 2), (OSError(28, "no space"), 2), (KeyboardInterrupt(), 130)],
+    [
+        (InputError("no such thing"), 2),
+        (OSError(28, "no space left"), 2),
+        (ValueError("a parameter\nof scikit-learn's"), 2),
+        (MemoryError(), 2),
+        (KeyboardInterrupt(), 130),
+    ],
 )
 def test_a_mistake_is_one_line_and_ctrl_c_is_130(monkeypatch, error, code):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(demo_module, "run_demo", fail)
-    result = run("demo")
+    monkeypatch.setattr(compare_command, "run_compare", fail)
+    result = run("compare", "x.csv")
     assert result.exit_code == code
     assert "Traceback" not in result.output
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_ctrl_c_prints_what_is_finished_and_ends_with_130(here):
+    """A real signal to a real process, while it tries spaces."""
+    words = [sys.executable, "-m", "nearfold.app.cli", "compare", "wine.csv", "--label", "cultivar",
+             "--repeats", "200", "-o", "stopped.html"]  # fmt: skip
+    process = subprocess.Popen(words, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(12)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err.decode()
+    assert b"Traceback" not in err
+    assert b"stopped" in err
+    if out:  # the signal came after the first space
+        assert b"raw" in out
+        assert (here / "stopped.html").exists()
+
+
+def test_times_are_parsed():
+    assert [parse_seconds(t) for t in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]
+    for wrong in ("", "soon", "-5", "0s"):
+        with pytest.raises(InputError):
+            parse_seconds(wrong)

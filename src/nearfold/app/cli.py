@@ -1,8 +1,14 @@
-"""`nearfold`: the command line. Heavy imports wait until a command needs them."""
+"""`nearfold`: the command line. Heavy imports wait until a command needs them.
+
+Exit codes: 0 done, 2 a mistake in what was given (one line on stderr), 130 stopped by Ctrl-C.
+NEARFOLD_DEBUG=1 shows where an error comes from.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -10,86 +16,71 @@ import click
 from nearfold import __version__
 from nearfold.errors import NearfoldError
 
+# command -> the module that has it: one command does not load what another needs.
+_COMMANDS = {
+    "compare": "nearfold.app.compare_command",
+    "choose": "nearfold.app.study_commands",
+    "explain": "nearfold.app.study_commands",
+    "doctor": "nearfold.app.study_commands",
+    "fit": "nearfold.app.model_commands",
+    "transform": "nearfold.app.model_commands",
+    "inspect": "nearfold.app.model_commands",
+    "verify": "nearfold.app.model_commands",
+    "methods": "nearfold.app.model_commands",
+    "demo": "nearfold.app.demo",
+}
+
 
 class _Commands(click.Group):
     """Turns a user's mistake into one line and exit code 2, and Ctrl-C into 130."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(_COMMANDS[cmd_name]), cmd_name)
+        return command
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (NearfoldError, OSError) as error:
-            click.echo(f"nearfold: {error}", err=True)
+        except BrokenPipeError:  # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except (NearfoldError, OSError, ValueError) as error:
+            # ValueError: what scikit-learn says of a parameter or of data it cannot use.
+            if os.environ.get("NEARFOLD_DEBUG"):
+                raise
+            click.echo(f"nearfold: {one_line(error)}", err=True)
+            sys.exit(2)
+        except MemoryError:
+            click.echo("nearfold: out of memory; give fewer rows or a smaller --memory.", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
             click.echo("nearfold: stopped.", err=True)
             sys.exit(130)
 
 
+def one_line(error: BaseException) -> str:
+    """What went wrong, without the file's folder and in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
+        return f"{name}{error.strerror}."
+    return " ".join(str(error).split())
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="nearfold")
 def main() -> None:
-    """Find the space in which nearest neighbours mean something."""
+    """Find the space in which nearest neighbours mean something.
 
-
-@main.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo"),
-    show_default=True,
-    help="Folder for the picture.",
-)
-@click.option("--seed", default=0, show_default=True, help="Which rows are held out.")
-def demo(output: Path, seed: int) -> None:
-    """A kNN learner on handwritten digits, before and after each kind of reduction.
-
-    Example: nearfold demo -o demo
+    \b
+    Begin with your own table:
+      nearfold compare DATA.csv --label COLUMN -o report.html
     """
-    from nearfold.app.demo import run_demo
-
-    run_demo(output, seed)
 
 
-@main.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("-k", "--neighbors", default=10, show_default=True, help="Neighbours of each row.")
-@click.option("--radius", type=float, help="Join all rows within it, instead of the k nearest.")
-@click.option("--metric", default="euclidean", show_default=True, help="Any of scikit-learn's.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Draw the graph, as PNG.")
-def doctor(
-    file: str, neighbors: int, radius: float | None, metric: str, output: str | None
-) -> None:
-    """Examine the neighbourhood graph of a table: pieces, short circuits, holes.
-
-    Columns that are not numbers are left out of a CSV or Parquet file.
-
-    Example: nearfold doctor points.csv -k 8 -o graph.png
-    """
-    from nearfold.report.doctor import diagnose
-    from nearfold.run import reporting
-
-    with reporting(sys.stderr.isatty()):
-        diagnosis = diagnose(file, n_neighbors=neighbors, radius=radius, metric=metric)
-    click.echo(str(diagnosis))
-    if output is not None:
-        click.echo(f"The picture is at {diagnosis.draw(output).resolve()}")
-
-
-@main.command()
-def methods() -> None:
-    """What there is: every method, in one line each.
-
-    Example: nearfold methods
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    from nearfold.registry import METHODS
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("method", "kind", "book", "what it does"):
-        table.add_column(column, no_wrap=column == "method")
-    for method in METHODS:
-        table.add_row(method.name, method.kind, method.section, method.summary)
-    Console().print(table)
+if __name__ == "__main__":
+    main()

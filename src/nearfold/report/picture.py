@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from nearfold.notation import Array, Floats
+from nearfold.report.colours import CATEGORY_COLOURS, category_style
 
-# Ten colours that stay apart for readers with any of the common colour-vision deficiencies
-# (Okabe and Ito's eight, grey and a dark purple), each with a marker of its own besides.
-_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7",
-    "#56B4E9", "#B8A800", "#000000", "#999999", "#5D3A9B",
-)  # fmt: skip
 _SUSPECT_COLOURS = ("#D55E00", "#CC79A7", "#000000")
 _MOST_EDGES = 50_000  # drawn; of more, an even selection
-_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
 
 
 def draw_spaces(spaces: dict[str, Floats], label: Array, path: Path, title: str = "") -> Path:
@@ -53,12 +47,13 @@ def _draw_space(axis: Any, Z: Floats, label: Array) -> None:
     second = Z[:, 1] if Z.shape[1] > 1 else np.zeros(len(Z))
     for i, value in enumerate(np.unique(label)):
         chosen = label == value
+        colour, marker = category_style(i)
         axis.scatter(
             Z[chosen, 0],
             second[chosen],
             s=16,
-            color=_COLOURS[i % len(_COLOURS)],
-            marker=_MARKERS[i % len(_MARKERS)],
+            color=colour,
+            marker=marker,
             linewidths=0,
             alpha=0.75,
             label=str(value),
@@ -92,9 +87,11 @@ def draw_graph(
         plane = Z[:, [i, j]]
         lines = np.stack([plane[a[once]], plane[b[once]]], axis=1)
         axis.add_collection(LineCollection(list(lines), colors="#c8c8c8", linewidths=0.4, zorder=1))
-        for piece in range(min(int(label.max()) + 1, len(_COLOURS))):
-            chosen = label == piece if piece < len(_COLOURS) - 1 else label >= piece
-            axis.scatter(*plane[chosen].T, s=4, color=_COLOURS[piece], linewidths=0, zorder=2)
+        for piece in range(min(int(label.max()) + 1, len(CATEGORY_COLOURS))):
+            chosen = label == piece if piece < len(CATEGORY_COLOURS) - 1 else label >= piece
+            axis.scatter(
+                *plane[chosen].T, s=4, color=CATEGORY_COLOURS[piece], linewidths=0, zorder=2
+            )
         for (name, found), colour in zip(suspects.items(), _SUSPECT_COLOURS, strict=False):
             if found:
                 lines = plane[np.array(found, dtype=np.int64)]

@@ -1,0 +1,25 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nearfold.errors import InputError
+from nearfold.study.told import LANGUAGES
+
+LANG = click.option(
+    "--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Of what is told."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+SEED = click.option("--seed", default=0, show_default=True, help="Same seed, same result.")
+FOLDS = click.option("--folds", default=5, show_default=True, help="Parts held out in turn.")
+LEARNER = click.option("-k", "--neighbors", default=5, show_default=True, help="Of the learner.")
+
+
+def refuse_missing_folders(*paths: str | None) -> None:
+    """Folders that are not there are found out before the work, not after it."""
+    for path in paths:
+        if path and path != "-" and not Path(path).resolve().parent.is_dir():
+            raise InputError(f"there is no folder {Path(path).parent} for {Path(path).name}.")

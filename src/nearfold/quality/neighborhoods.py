@@ -1,0 +1,104 @@
+"""Are neighbours still neighbours? Trustworthiness, continuity, overlap.
+
+Symbols: n rows, k neighbours; N_X(i), N_Z(i) the k nearest of row i in the original and in the
+new space; r_X(i, j), r_Z(i, j) the place of j among all other rows by distance from i, 1 first.
+
+    trustworthiness  1 - 2 / (n k (2n - 3k - 1)) sum_i sum_{j in N_Z(i)} max(0, r_X(i, j) - k)
+    continuity       the same with the spaces exchanged: j in N_X(i), r_Z(i, j)
+    overlap          1 / (n k) sum_i |N_X(i) and N_Z(i)|
+
+Trustworthiness falls when strangers come near (Venna and Kaski, 2001), continuity when
+neighbours are torn apart. Both are 1 at best and 0 at worst, for every row; by chance about 1/2.
+The scale holds for k < n / 2 only.
+
+Ties: equal distances by the smaller row number, in both spaces. scikit-learn's `trustworthiness`
+leaves their order open, so that on tables with many equal distances its value may differ; without
+ties the two are equal.
+
+These functions judge every row: O(n^2 d) time, in blocks. `judge_space` has per-row values, and a
+sample for large tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.errors import InputError
+from nearfold.neighbors import build_index
+from nearfold.notation import Array, Floats, Ints
+from nearfold.quality.passes import over_rows, ranks_of
+from nearfold.quality.result import check_neighbors
+from nearfold.quality.spaces import Space, check_spaces, many_pairs
+
+
+def trustworthiness(
+    X: Any, Z: Any, *, n_neighbors: int = 5, metric: Any = "euclidean", n_jobs: int | None = None
+) -> float:
+    """How far the neighbours in Z can be believed: 1 if all of them are neighbours in X.
+
+    `metric` is that of X (a name scikit-learn knows, a callable, or "precomputed").
+
+    Examples
+    --------
+    >>> from nearfold.quality import trustworthiness
+    >>> X = [[0, 0], [1, 0], [2, 0], [4, 0], [5, 1], [6, 0]]
+    >>> trustworthiness(X, [[x] for x, _ in X], n_neighbors=2)
+    1.0
+    """
+    original, embedded = check_spaces(X, Z, metric)
+    k = check_neighbors(n_neighbors, original.n)
+    return float(_kept_order(original, _nearest(embedded, k, n_jobs), n_jobs).mean())
+
+
+def continuity(
+    X: Any, Z: Any, *, n_neighbors: int = 5, metric: Any = "euclidean", n_jobs: int | None = None
+) -> float:
+    """How far the neighbours in X stayed together: 1 if all of them are neighbours in Z."""
+    original, embedded = check_spaces(X, Z, metric)
+    k = check_neighbors(n_neighbors, original.n)
+    return float(_kept_order(embedded, _nearest(original, k, n_jobs), n_jobs).mean())
+
+
+def neighbor_overlap(
+    X: Any, Z: Any, *, n_neighbors: int = 5, metric: Any = "euclidean", n_jobs: int | None = None
+) -> float:
+    """The mean share of a row's k nearest that are the same in both spaces."""
+    original, embedded = check_spaces(X, Z, metric)
+    if not 1 <= n_neighbors < original.n:
+        raise InputError(
+            f"n_neighbors={n_neighbors}: with {original.n} rows it may be from 1 to "
+            f"{original.n - 1}."
+        )
+    a, b = (_nearest(space, int(n_neighbors), n_jobs) for space in (original, embedded))
+    first = np.arange(original.n)[:, None] * original.n
+    common = np.intersect1d(a + first, b + first, assume_unique=True)
+    return len(common) / a.size
+
+
+def strangers(ranks: Array, n: int) -> float:
+    """1 - the scaled sum of max(0, rank - k) over a row's k neighbours: see above."""
+    k = len(ranks)
+    excess = float(np.maximum(ranks - k, 0).sum())
+    return 1.0 - 2.0 * excess / (k * (2.0 * n - 3.0 * k - 1.0))
+
+
+def _nearest(space: Space, k: int, n_jobs: int | None) -> Ints:
+    return build_index(space.X, metric=space.metric, n_jobs=n_jobs, k_hint=k).nearest(None, k)[1]
+
+
+def _kept_order(space: Space, near: Ints, n_jobs: int | None) -> Floats:
+    """For each row: whether the rows said to be near it are near it in this space."""
+    many = many_pairs(space.n, space.n)
+
+    def judge(rows: Ints, measured: list[Floats]) -> list[float]:
+        kept = []
+        for i, values in zip(rows, measured[0], strict=True):
+            rank = ranks_of(space.order(int(i), values, many))
+            kept.append(strangers(rank[near[i]], space.n))
+        return kept
+
+    every = np.arange(space.n)
+    blocks = over_rows((space,), every, judge, "ranking neighbours", n_jobs)
+    return np.concatenate([part for _, part in blocks])

@@ -1,0 +1,58 @@
+"""What a reduction loses: rows against what `inverse_transform` makes of their place.
+
+    value    sum_i |x_i - x^_i|^2 / sum_i |x_i - mean|^2     the share of variance lost
+    per row  n |x_i - x^_i|^2 / sum |x - mean|^2             their mean is the value
+
+0: nothing is lost; 1: no better than the mean row. For PCA on its own rows it is
+1 - sum of `explained_variance_ratio_`. On held-out rows it says what the space misses of them. If
+the rows do not vary at all it is 0 where they are given back, else infinite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from nearfold.blocks import get_memory
+from nearfold.errors import InputError
+from nearfold.inputs import check_rows
+from nearfold.quality.result import Quality
+from nearfold.run import steps
+
+_LEAST, _MOST = 64, 8192  # rows of a block
+
+
+def reconstruction_error(model: Any, X: Any) -> Quality:
+    """The share of the variance of X that a fitted model loses, and of each row."""
+    if not hasattr(model, "inverse_transform"):
+        raise InputError(
+            f"{type(model).__name__} cannot take rows back (it has no inverse_transform), so there "
+            "is no reconstruction to compare. PCA, IncrementalPCA and KernelPCA with "
+            "fit_inverse_transform=True can."
+        )
+    table = check_rows(X)
+    n, d = table.shape
+    step = int(np.clip(get_memory() / 8 / (32.0 * d), _LEAST, _MOST))
+    mean = table.mean(axis=0, dtype=np.float64)
+    lost, total = np.empty(n), 0.0
+    spans = [slice(a, min(a + step, n)) for a in range(0, _num_samples(X), step)]
+    for span in steps(spans, "reconstructing"):
+        given = _safe_indexing(X, np.arange(span.start, span.stop))  # frames keep their names
+        back = np.asarray(model.inverse_transform(model.transform(given)), dtype=np.float64)
+        if back.shape != table[span].shape:
+            raise InputError(
+                f"{type(model).__name__}.inverse_transform gives {back.shape[1]} columns and X has "
+                f"{d}: it must lead back to the columns of X."
+            )
+        difference = table[span] - back
+        lost[span] = np.einsum("ij,ij->i", difference, difference)
+        centred = table[span] - mean
+        total += float(np.einsum("ij,ij->", centred, centred))
+    if total > 0:
+        per_row = lost * (n / total)
+    else:
+        per_row = np.where(lost > 0, np.inf, 0.0)
+    return Quality(float(per_row.mean()), per_row, None, n)

@@ -1,0 +1,171 @@
+// The rows of the report: their ids, columns and spaces, unpacked when first needed.
+import { categoryColour, categoryShape, parseHex, rampColour } from "./colours.js";
+import { unpackFloats, unpackIntegers, unpackPlaces, unpackTexts } from "./data.js";
+import { Grid } from "./grid.js";
+import { say, showNumber } from "./text.js";
+
+const USUAL_K = 5;
+
+export class Points {
+  constructor(payload) {
+    const points = payload.points ?? { n: 0, columns: [] };
+    this.n = points.n;
+    this.of = points.of ?? points.n;
+    this.ids = null;
+    this.packedIds = points.ids;
+    this.columns = (points.columns ?? []).map((column) => new Column(column.name, column));
+    this.spaces = (payload.spaces ?? []).map((space) => new Space(space));
+    this.packedNeighbors = payload.original_neighbors ?? null;
+    this.k = (this.packedNeighbors ?? {}).shape?.[1] ?? USUAL_K;
+  }
+
+  async load() {
+    this.ids = await unpackTexts(this.packedIds);
+    for (const column of this.columns) await column.load();
+    if (this.packedNeighbors) this.neighborRows = await unpackIntegers(this.packedNeighbors);
+  }
+
+  idOf(row) {
+    return this.ids ? this.ids[row] : String(row);
+  }
+
+  // The nearest in the original space, or null where they are not in the file.
+  originalNeighbors(row) {
+    if (!this.neighborRows) return null;
+    return listed(this.neighborRows, row, this.k);
+  }
+
+  // Everything points can be coloured by: columns first, then what each space says of each row.
+  choices() {
+    const found = this.columns.map((column, i) => ({ key: `c${i}`, column, group: null }));
+    this.spaces.forEach((space, s) => {
+      space.perRow.forEach((column, i) => found.push({ key: `s${s}r${i}`, column, group: space.name }));
+      if (space.heldOut) found.push({ key: `s${s}h`, column: space.heldOut, group: space.name });
+    });
+    return found;
+  }
+}
+
+// A column of values to colour by. `name` is a text, or words in both languages.
+export class Column {
+  constructor(name, { kind = "number", values, categories = [] }) {
+    this.name = name;
+    this.kind = kind;
+    this.packed = values;
+    this.decimals = values.decimals ?? null;
+    this.digits = values.levels <= 255 ? 3 : 5; // more would be made up
+    this.ownCategories = categories;
+  }
+
+  async load() {
+    if (this.values) return this;
+    this.values = await (this.kind === "category" ? unpackIntegers : unpackFloats)(this.packed);
+    this.packed = null;
+    if (this.kind === "number") [this.low, this.high] = rangeOf(this.values);
+    else this.count();
+    return this;
+  }
+
+  get title() {
+    return typeof this.name === "string" ? this.name : say(this.name);
+  }
+
+  get categories() {
+    return this.ownCategories.map((_, code) => this.categoryOf(code));
+  }
+
+  // Held out or not is said in our words; other categories come from the data.
+  categoryOf(code) {
+    const category = this.ownCategories[code];
+    if (category === undefined) return say("no_value");
+    return category !== null && typeof category === "object" ? say(category) : String(category);
+  }
+
+  count() {
+    this.counts = new Array(this.ownCategories.length).fill(0);
+    this.missing = 0;
+    for (const code of this.values) {
+      if (code < 0 || code >= this.counts.length) this.missing += 1;
+      else this.counts[code] += 1;
+    }
+  }
+
+  textOf(row) {
+    const value = this.values[row];
+    if (this.kind === "category") return this.categoryOf(value);
+    if (Number.isNaN(value)) return say("no_value");
+    return this.decimals === null ? showNumber(Number(value.toPrecision(this.digits))) : value.toFixed(this.decimals).replace("-", "−");
+  }
+
+  // Red, green, blue, shape of every point.
+  look(dark) {
+    const look = new Uint8Array(4 * this.values.length);
+    const known = new Map();
+    const styleOf = (value) => {
+      if (this.kind === "number") return [...rampColour((value - this.low) / (this.high - this.low || 1), dark), 0];
+      const index = value < this.ownCategories.length ? value : -1;
+      return [...parseHex(categoryColour(index, dark)), categoryShape(index)];
+    };
+    for (let i = 0; i < this.values.length; i += 1) {
+      const value = this.values[i];
+      if (!known.has(value) && known.size < 70000) known.set(value, styleOf(value));
+      look.set(known.get(value) ?? styleOf(value), 4 * i);
+    }
+    return look;
+  }
+}
+
+export class Space {
+  constructor(space) {
+    this.name = space.name;
+    this.nDimensions = space.n_dimensions;
+    this.shown = space.shown ?? null;
+    this.quality = space.quality ?? {};
+    this.packed = { xy: space.xy, neighbors: space.neighbors ?? null };
+    this.perRow = (space.per_row ?? []).map(({ name, values }) => new Column(name, { values }));
+    this.heldOut = space.held_out
+      ? new Column(HELD_OUT_NAME, { kind: "category", values: space.held_out, categories: HELD_OUT_KINDS })
+      : null;
+  }
+
+  async load() {
+    if (this.places) return this;
+    const { values, places } = await unpackPlaces(this.packed.xy);
+    this.coordinates = values;
+    this.places = places;
+    if (this.packed.neighbors) {
+      this.k = this.packed.neighbors.shape[1];
+      this.neighborRows = await unpackIntegers(this.packed.neighbors);
+    }
+    for (const column of this.perRow) await column.load();
+    this.packed = null;
+    return this;
+  }
+
+  // True: measured in all dimensions of the space; false: on the two that are shown.
+  get knowsNeighbors() {
+    return Boolean(this.neighborRows);
+  }
+
+  neighborsOf(row, k) {
+    if (this.neighborRows) return listed(this.neighborRows, row, this.k).slice(0, k);
+    this.grid ??= new Grid(this.places);
+    return this.grid.neighbors(row, k);
+  }
+}
+
+const HELD_OUT_NAME = { en: "Held out", zh: "留出" };
+const HELD_OUT_KINDS = [{ en: "fitted", zh: "参与拟合" }, { en: "held out", zh: "留出" }];
+
+function listed(rows, row, k) {
+  return [...rows.subarray(row * k, (row + 1) * k)].filter((other) => other >= 0 && other !== row);
+}
+
+function rangeOf(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low > high ? [0, 0] : [low, high];
+}

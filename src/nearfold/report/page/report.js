@@ -1,0 +1,100 @@
+// The page: the answer first, then the proof.
+import { isDark } from "./colours.js";
+import { csvCell } from "./export.js";
+import { buildLeaderboard } from "./leaderboard.js";
+import { Bench } from "./pictures.js";
+import { Points } from "./points.js";
+import { buildSections, section } from "./sections.js";
+import { getLanguage, given, label, make, say, setLanguage, showNumber, worded } from "./text.js";
+
+const LONG_HEADLINE = 160; // letters
+
+function buildTop(payload, follow) {
+  const language = make("button", { type: "button", id: "language", class: "quiet-button" });
+  const nameLanguage = () => {
+    language.textContent = getLanguage() === "zh" ? "English" : "中文";
+    language.lang = getLanguage() === "zh" ? "en" : "zh-Hans";
+  };
+  language.addEventListener("click", () => {
+    setLanguage(getLanguage() === "zh" ? "en" : "zh");
+    nameLanguage();
+  });
+  nameLanguage();
+  const theme = label(make("button", { type: "button", id: "theme", class: "quiet-button", onclick: () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    follow();
+  } }, "◐"), "theme");
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => follow());
+  return make("div", { class: "top" }, make("span", { class: "brand" }, "Nearfold"), make("span", { class: "what" }, payload.title ?? ""), language, theme);
+}
+
+function buildHeader(payload) {
+  const header = make("header", {});
+  if (payload.headline) {
+    const title = worded("h1", payload.headline);
+    title.classList.toggle("long", say(payload.headline).length > LONG_HEADLINE);
+    header.append(title);
+  }
+  else header.append(make("h1", {}, payload.title ?? "Nearfold"));
+  if (payload.final) header.append(worded("p", payload.final, {}, { class: "final" }));
+  if (payload.source) header.append(given("p", payload.source, { class: "quiet" }));
+  const notices = (payload.notices ?? []).map((notice) => worded("li", notice));
+  if (notices.length) header.append(make("ul", { class: "notices", role: "note" }, notices));
+  return header;
+}
+
+function scoreWords(payload) {
+  const { name = "", k = null, chance = null, help = null } = payload.score ?? {};
+  const line = worded("p", help ?? (k ? "score_help" : "score_only"), { score: name, k }, { class: "lead" });
+  const rest = Number.isFinite(chance) ? worded("span", "chance_said", { chance: showNumber(chance, 3) }) : null;
+  return make("div", {}, line, rest ? make("p", { class: "quiet" }, rest) : null);
+}
+
+// Which two spaces are seen first: the winner on the right, the reference on the left.
+function firstSpaces(payload) {
+  const lines = payload.leaderboard ?? [];
+  const indexOf = (test) => lines.find((line) => test(line) && Number.isInteger(line.space))?.space;
+  const right = indexOf((line) => line.name === payload.winner) ?? indexOf(() => true) ?? 0;
+  const left = indexOf((line) => line.verdict === "reference" && line.space !== right) ?? (right === 0 ? payload.spaces.length - 1 : 0);
+  return [left, right];
+}
+
+function buildPictures(points, bench) {
+  const part = section("pictures", "pictures");
+  if (points.n < points.of) part.append(worded("p", "sampled", { n: points.n, of: points.of }, { class: "notice" }));
+  part.append(worded("p", "pictures_help", {}, { class: "lead" }), bench.element, worded("p", "keys_help", {}, { class: "quiet small" }));
+  return part;
+}
+
+async function build(payload) {
+  const page = document.getElementById("page");
+  const points = new Points(payload);
+  await points.load();
+  const painter = ["canvas", "webgl"].find((kind) => new URLSearchParams(location.search).has(kind)) ?? null;
+  const bench = points.n && points.spaces.length ? new Bench(points, payload, painter) : null;
+  const show = (space) => {
+    if (!bench) return;
+    bench.choose(bench.right, space);
+    document.getElementById("pictures").scrollIntoView({ behavior: bench.pace() ? "smooth" : "auto" });
+  };
+  const main = make("main", {}, buildHeader(payload));
+  if (payload.leaderboard?.length) main.append(section("leaderboard", "leaderboard", scoreWords(payload), buildLeaderboard(payload, show)));
+  if (bench) main.append(buildPictures(points, bench));
+  main.append(...(await buildSections(payload)));
+  page.append(buildTop(payload, () => bench?.follow()), main, worded("footer", "made_by"));
+  if (bench) await bench.start(...firstSpaces(payload));
+  return { points, bench, csvCell, left: bench?.left.scatter, right: bench?.right.scatter };
+}
+
+async function start() {
+  const payload = JSON.parse(document.getElementById("payload").textContent);
+  setLanguage(payload.lang ?? "en");
+  // For tests and for curious readers: everything that is on the page.
+  window.nearfold = await build(payload);
+  document.documentElement.dataset.ready = "true";
+}
+
+start().catch((error) => {
+  document.getElementById("page").append(make("p", { class: "plain", role: "alert" }, say("broken"), ` ${error.message}`));
+  throw error;
+});

@@ -1,0 +1,127 @@
+"""Files that are whole or not there: written beside their place, then moved into it.
+
+The bytes go to a hidden temporary file in the same folder, are forced to the disk, and take the
+file's name in one step (`os.replace`). Whatever happens before that step (an error, Ctrl-C,
+kill -9, a full disk, a power cut) the old file stays as it was.
+
+A killed process leaves its temporary file behind. The next write to the same name removes it:
+a live writer holds a lock on its file, which the system lifts when the process dies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from nearfold.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no such locks; leftovers stay until someone removes them
+    fcntl = None  # type: ignore[assignment]
+
+_LONGEST_NAME = 200  # bytes; most file systems allow 255, and ours adds to it
+
+
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> Path:
+    """Let `write` fill a file that then becomes `path`, whole, in one step; returns the path.
+
+    A symbolic link stays one: what it points to is replaced. The mode of an old file is kept.
+    """
+    place = _check_place(path)
+    _remove_leftovers(place)
+    temporary = place.with_name(f"{_prefix(place)}{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        _fill(temporary, place, write)
+        os.replace(temporary, place)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            kept = "The file that was there is unchanged." if place.exists() else ""
+            why = error.strerror or str(error)
+            raise InputError(f"{place.name} cannot be written: {why}. {kept}".strip()) from error
+        raise
+    _force_folder(place.parent)
+    return Path(path)
+
+
+def _check_place(path: str | os.PathLike[str]) -> Path:
+    try:
+        place = Path(os.path.realpath(path))
+        mode = place.stat().st_mode if place.exists() else None
+    except (ValueError, OSError) as error:  # a NUL inside, a loop of links, too long a name
+        raise InputError(f"{str(path)!r} is not a usable file name: {error}.") from error
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a folder: give the name of a file in it.")
+    if mode is not None and not stat.S_ISREG(mode):
+        raise InputError(f"{path} is a device or a pipe, not a file: give a file's name.")
+    if not place.parent.is_dir():
+        raise InputError(f"there is no folder {place.parent}: make it first, or check the name.")
+    return place
+
+
+def _prefix(place: Path) -> str:
+    name = place.name
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return f".{name}."
+
+
+def _fill(temporary: Path, place: Path, write: Callable[[BinaryIO], None]) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666)  # less what the umask takes, as for any new file
+    with os.fdopen(descriptor, "wb") as file:
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if place.exists() and hasattr(os, "fchmod"):
+            os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
+        write(file)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _force_folder(folder: Path) -> None:
+    """The new name, too, is on the disk after this, where the system lets one ask for it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_leftovers(place: Path) -> None:
+    if fcntl is None:
+        return
+    prefix = _prefix(place)
+    with suppress(OSError):
+        for name in os.listdir(place.parent):
+            if name.startswith(prefix) and name.endswith(".tmp"):
+                owner, _, rest = name[len(prefix) : -len(".tmp")].partition(".")
+                if owner.isdecimal() and len(rest) == 8:
+                    _remove_if_dead(place.with_name(name), int(owner))
+
+
+def _remove_if_dead(leftover: Path, owner: int) -> None:
+    with suppress(ProcessLookupError):
+        try:
+            os.kill(owner, 0)  # only asks whether it lives
+        except (PermissionError, OverflowError):
+            pass
+        else:
+            return  # alive, and perhaps between making the file and locking it
+    with suppress(OSError):  # locked: the writer lives in another container or on another machine
+        descriptor = os.open(leftover, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+        finally:
+            os.close(descriptor)

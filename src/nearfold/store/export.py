@@ -1,0 +1,218 @@
+"""Tables out: CSV, TSV (also gzip), Parquet, Arrow, .npy and .npz, to a file or to stdout.
+
+A file is whole or not there. Numbers are written with as many digits as it takes to read the same
+number again. Text that a spreadsheet would run as a formula gets an apostrophe before it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from nearfold.errors import InputError
+from nearfold.notation import Array
+from nearfold.store.atomic import write_atomically
+from nearfold.store.frames import count, guard, show
+from nearfold.store.tables import FORMATS, suffix_format
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# What a spreadsheet takes for the beginning of a formula, the full-width forms too.
+_FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+
+def write_table(
+    path: str | Path | IO[bytes], columns: Mapping[str, Any], *, format: str | None = None
+) -> None:
+    """Write columns (name to array or list, all of one length) to a file, a stream or stdout ("-").
+
+    The format is that of the file's name, else `format`; CSV for streams. `.csv.gz` and `.tsv.gz`
+    are packed. An .npy file takes numbers only and keeps no names.
+    """
+    named = isinstance(path, str | Path) and str(path) != "-"
+    kind, packed = _choose_format(str(path) if named else None, format)
+    series = _columns(columns)
+    if kind in ("npy", "npz"):
+        data = _npy_bytes(series) if kind == "npy" else _npz_bytes(series)
+        _put(path, lambda stream: _write_all(stream, data))
+        return
+    frame = guard("the table cannot be written", lambda: _frame(series))
+    if kind in ("parquet", "arrow"):
+        _put(path, lambda stream: _write_columnar(frame, stream, kind))
+        return
+    separator = "\t" if kind == "tsv" else ","
+    _put(path, lambda stream: _write_text(harmless(frame), stream, separator, packed))
+
+
+def _choose_format(name: str | None, format: str | None) -> tuple[str, bool]:
+    if format is not None and format not in FORMATS:
+        raise InputError(f"format={format!r}: use one of {', '.join(FORMATS)}.")
+    by_name, packed = suffix_format(name) if name else (None, False)
+    kind = format or by_name or (None if name else "csv")
+    if kind is None:
+        raise InputError(
+            f"{Path(name or '').name}: its ending does not say the format. Use .csv, .tsv, "
+            ".parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
+        )
+    if packed and kind not in ("csv", "tsv"):
+        raise InputError(f"{Path(name or '').name}: only .csv and .tsv are packed with gzip.")
+    return kind, packed
+
+
+def _columns(columns: Mapping[str, Any]) -> dict[str, Array]:
+    """Each column as a vector, after a look whether they fit together."""
+    if not columns:
+        raise InputError("there are no columns to write.")
+    arrays: dict[str, Array] = {}
+    for name, values in columns.items():
+        array = np.asarray(values) if hasattr(values, "dtype") else _from_list(list(values))
+        if array.ndim != 1:
+            raise InputError(f"column {show(name)} has {array.ndim} axes; a column has one.")
+        arrays[str(name)] = array
+    lengths = {name: len(array) for name, array in arrays.items()}
+    first, n = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != n:
+            raise InputError(
+                f"column {show(name)} has {count(length, 'value')}, {show(first)} has {n:,}."
+            )
+    return arrays
+
+
+def _from_list(values: list[Any]) -> Array:
+    """Numbers as numbers; text, gaps and mixtures as they are."""
+    plain = all(isinstance(value, bool | int | float | np.generic) for value in values)
+    if plain and len({isinstance(value, bool | np.bool_) for value in values}) <= 1:
+        array = np.asarray(values)
+        if array.dtype != object:
+            return array
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _frame(arrays: dict[str, Array]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame([_series(name, array) for name, array in arrays.items()])
+
+
+def _series(name: str, array: Array) -> pl.Series:
+    import polars as pl
+
+    if array.dtype.kind in "biu" or array.dtype in (np.dtype("f4"), np.dtype("f8")):
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return pl.Series(name, np.ascontiguousarray(native))
+    if array.dtype.kind == "f":
+        return pl.Series(name, array.astype(np.float64))
+    if array.dtype.kind in "Mm":
+        return pl.Series(name, array)
+    return _mixed(name, array.tolist())
+
+
+def _mixed(name: str, values: list[Any]) -> pl.Series:
+    """Python objects: one type of number if they are that, else their text; gaps stay gaps."""
+    import polars as pl
+
+    present = [v for v in values if v is not None]
+    for kinds, target in ((bool, pl.Boolean), (int, pl.Int64), (float, pl.Float64)):
+        if present and all(type(v) is kinds for v in present):
+            try:
+                return pl.Series(name, values, dtype=target)
+            except OverflowError:
+                break
+    return pl.Series(name, [None if v is None else _text(v) for v in values], dtype=pl.String)
+
+
+def _text(value: Any) -> str:
+    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return text.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
+
+
+def harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with an apostrophe before every text and name that would begin a formula."""
+    import polars as pl
+    import polars.selectors as cs
+
+    text = cs.string()
+    runs = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+    safe = frame.with_columns(pl.when(runs).then(text.str.replace("^", "'")).otherwise(text))
+    names = pl.Series("", frame.columns, dtype=pl.String)
+    begins = names.str.contains(_FORMULA) & ~names.str.contains(_NUMBER)
+    safe.columns = [f"'{n}" if b else n for n, b in zip(names, begins, strict=True)]
+    return safe
+
+
+def _write_text(frame: pl.DataFrame, stream: BinaryIO, separator: str, packed: bool) -> None:
+    if not packed:
+        frame.write_csv(stream, separator=separator)
+        return
+    # Without name and time, so that the same table makes the same file.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packer:
+        frame.write_csv(cast(Any, packer), separator=separator)
+
+
+def _write_columnar(frame: pl.DataFrame, stream: BinaryIO, kind: str) -> None:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer) if kind == "parquet" else frame.write_ipc(buffer)
+    _write_all(stream, buffer.getbuffer())
+
+
+def _npy_bytes(arrays: dict[str, Array]) -> bytes:
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"column {show(name)} is not numeric: write .npz, .csv or .parquet.")
+    table = np.stack(list(arrays.values()), axis=1)
+    return _packed_array(table)
+
+
+def _npz_bytes(arrays: dict[str, Array]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            # A fixed date: the same table makes the same file.
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, _packed_array(_without_objects(name, array)))
+    return buffer.getvalue()
+
+
+def _without_objects(name: str, array: Array) -> Array:
+    """Object columns as numbers where they are numbers, else as text."""
+    if array.dtype != object:
+        return array
+    values = _mixed(name, array.tolist())
+    if values.dtype.is_numeric() or str(values.dtype) == "Boolean":
+        return values.to_numpy()
+    return np.asarray([value or "" for value in values.to_list()], dtype=np.str_)
+
+
+def _packed_array(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    npy_format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _write_all(stream: BinaryIO, data: Any) -> None:
+    stream.write(data)
+
+
+def _put(path: str | Path | IO[bytes], write: Any) -> None:
+    """To a stream as it is, to a file in one step."""
+    if not isinstance(path, str | Path):
+        write(path)
+    elif str(path) == "-":
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        write_atomically(path, write)

@@ -1,0 +1,108 @@
+"""The bytes of a file, of stdin or of an open stream: read in steps that mind the memory budget."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nearfold.blocks import require_memory
+from nearfold.errors import InputError
+from nearfold.run import steps
+
+_STEP = 2**20
+_COPIES = 2  # the pieces read so far, and the whole they are joined to
+ADVICE = (
+    "Take fewer columns or rows, or save the table as Parquet or .npy and give its path to a "
+    "method that reads files in blocks, such as PCA."
+)
+_OTHER_COMPRESSIONS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstandard"}
+
+
+@dataclass(frozen=True)
+class FileBytes:
+    """What a file holds, unpacked."""
+
+    name: str
+    data: bytes
+    sha256: str  # of the bytes as they were given, packed or not
+    compression: str | None
+
+
+def read_bytes(path: str | Path | IO[bytes]) -> FileBytes:
+    """All bytes of a file, of stdin ("-") or of an open stream, unpacked if they are gzip."""
+    if isinstance(path, str | Path):
+        if str(path) == "-":
+            return _read_stream(sys.stdin.buffer, "stdin", 0)
+        return _read_file(Path(path))
+    name = getattr(path, "name", None)
+    return _read_stream(path, Path(name).name if isinstance(name, str) else "a stream", 0)
+
+
+def _read_file(path: Path) -> FileBytes:
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: name a file in it.")
+        with path.open("rb") as stream:
+            return _read_stream(stream, path.name, path.stat().st_size)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}.") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read: {reason}.") from None
+
+
+def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
+    require_memory(_COPIES * size, f"reading {name}", ADVICE)
+    digest = hashlib.sha256()
+    data = _join(_pieces(stream, digest, name), name)
+    if data.startswith(b"\x1f\x8b"):
+        return FileBytes(name, _join(_unpack(data, name), name), digest.hexdigest(), "gzip")
+    for magic, compression in _OTHER_COMPRESSIONS.items():
+        if data.startswith(magic):
+            raise InputError(f"{name} is packed with {compression}: unpack it, or use gzip.")
+    return FileBytes(name, data, digest.hexdigest(), None)
+
+
+def _pieces(stream: IO[bytes], digest: hashlib._Hash, name: str) -> Iterator[bytes]:
+    while piece := stream.read(_STEP):
+        if not isinstance(piece, bytes):
+            raise InputError(f"{name} was opened as text: open it in binary mode ('rb').")
+        digest.update(piece)
+        yield piece
+
+
+def _join(pieces: Iterator[bytes], name: str) -> bytes:
+    """All pieces as one; refused as soon as they are too many, however many would follow."""
+    parts, size = [], 0
+    for piece in steps(pieces, f"read {name}"):
+        size += len(piece)
+        require_memory(_COPIES * size, f"reading {name}", ADVICE)
+        parts.append(piece)
+    return b"".join(parts)
+
+
+def _unpack(packed: bytes, name: str) -> Iterator[bytes]:
+    """gzip in steps of bounded size: a small file may hold an enormous one."""
+    start = 0
+    while packed.startswith(b"\x1f\x8b", start):  # a gzip file may be several, end to end
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            while not unpacker.eof:
+                source = unpacker.unconsumed_tail or packed[start : start + _STEP]
+                if not unpacker.unconsumed_tail:
+                    start += len(source)
+                piece = unpacker.decompress(source, _STEP)
+                if not source and not piece:
+                    raise InputError(f"{name} is cut off: the packed data end too early.")
+                if piece:
+                    yield piece
+        except zlib.error as error:
+            raise InputError(f"{name} cannot be unpacked: {error}.") from None
+        start -= len(unpacker.unused_data)

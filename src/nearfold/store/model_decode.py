@@ -1,0 +1,224 @@
+"""From the tree of a model file back to objects: only what the closed list of kinds allows.
+
+Nothing in the tree is trusted. Each node is checked before it is used; classes, functions and
+types come from the list in model_known.py; an array is read once and must be what the node says;
+a reference leads back to something finished, so there are no cycles. An object is made without
+calling its constructor, and gets its state as unpickling would give it, by hooks that are ours or
+scikit-learn's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.errors import ModelFileError
+from nearfold.notation import Array
+from nearfold.run import thread_count
+from nearfold.store.model_encode import DEEPEST, GENERATORS, INDEX_OPTIONS, SPARSE_KINDS
+from nearfold.store.model_known import find_class, find_function, find_type
+from nearfold.store.model_tensors import TensorReader, check_dtype
+
+_LARGEST_SHARE = 8  # bytes of indexes built again, in units of the arrays of the file
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_LARGEST_SIDE = 2**48
+
+
+class Decoder:
+    """Turns nodes into objects."""
+
+    def __init__(self, tensors: TensorReader, payload_bytes: int) -> None:
+        self._tensors = tensors
+        self._left_to_build = _LARGEST_SHARE * payload_bytes
+        self._finished: dict[int, Any] = {}
+        self._depth = 0
+        self._kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "float": lambda node: _FLOATS[_text(node, "value")],
+            "list": lambda node: self._items(node),
+            "tuple": lambda node: tuple(self._items(node)),
+            "dict": self._dict,
+            "bytes": lambda node: bytes.fromhex(_text(node, "value")),
+            "slice": lambda node: slice(*self._bounds(node)),
+            "range": lambda node: range(*self._bounds(node)),  # type: ignore[arg-type]
+            "array": self._array,
+            "objects": self._objects,
+            "scalar": _scalar,
+            "dtype": _dtype,
+            "type": lambda node: _known(find_type, _text(node, "value")),
+            "function": lambda node: _known(find_function, _text(node, "value")),
+            "sparse": self._sparse,
+            "random_state": self._random_state,
+            "generator": self._generator,
+            "object": self._object,
+            "index": self._index,
+        }
+
+    def decode(self, node: Any) -> Any:
+        """The value of a node."""
+        if node is None or type(node) in (bool, int, float, str):
+            return node
+        if not isinstance(node, dict):
+            raise ModelFileError("the model is forged (a list where a value should be).")
+        kind = node.get("kind")
+        if kind == "same":
+            number = node.get("as")
+            if type(number) is not int or number not in self._finished:
+                raise ModelFileError("the model is forged (a reference to nothing).")
+            return self._finished[number]
+        if not isinstance(kind, str) or kind not in self._kinds:
+            raise ModelFileError(f"it holds something of an unknown kind ({str(kind)[:40]!r}).")
+        if self._depth > DEEPEST:
+            raise ModelFileError("the model is forged (nested too deeply).")
+        self._depth += 1
+        value = self._kinds[kind](node)
+        self._depth -= 1
+        if "id" in node:
+            self._remember(node["id"], value)
+        return value
+
+    def _remember(self, number: Any, value: Any) -> None:
+        if type(number) is not int or number in self._finished:
+            raise ModelFileError("the model is forged (two parts of the same number).")
+        self._finished[number] = value
+
+    def _items(self, node: dict[str, Any]) -> list[Any]:
+        return [self.decode(item) for item in _list(node, "items")]
+
+    def _bounds(self, node: dict[str, Any]) -> list[int | None]:
+        bounds = self._items(node)
+        if len(bounds) != 3 or not all(b is None or type(b) is int for b in bounds):
+            raise ModelFileError("the model is forged (a slice without bounds).")
+        return bounds
+
+    def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for pair in _list(node, "items"):
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise ModelFileError("the model is forged (a key without a value).")
+            key = self.decode(pair[0])
+            found[key] = self.decode(pair[1])
+        return found
+
+    def _array(self, node: dict[str, Any]) -> Array:
+        dtype, shape = check_dtype(node.get("dtype")), _shape(node)
+        return self._tensors.read(node.get("tensor"), dtype, shape, node.get("order") == "F")
+
+    def _objects(self, node: dict[str, Any]) -> Array:
+        shape, items = _shape(node), _list(node, "items")
+        if math.prod(shape) != len(items):
+            raise ModelFileError("the model is forged (a shape that does not fit).")
+        flat = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):
+            flat[i] = self.decode(item)
+        return flat.reshape(shape)
+
+    def _sparse(self, node: dict[str, Any]) -> Any:
+        kind, shape = _text(node, "format"), _shape(node)
+        if kind not in SPARSE_KINDS or len(shape) != 2:
+            raise ModelFileError("the model is forged (an unknown sparse matrix).")
+        data, indices, indptr = (self.decode(node.get(k)) for k in ("data", "indices", "indptr"))
+        for part in (data, indices, indptr):
+            if not isinstance(part, np.ndarray) or part.ndim != 1:
+                raise ModelFileError("the model is forged (a sparse matrix without its parts).")
+        if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+            raise ModelFileError("the model is forged (places that are not whole numbers).")
+        stored = "csc" if kind == "csc" else "csr"
+        make = getattr(sparse, stored + ("_array" if node.get("array") is True else "_matrix"))
+        X = make((data, indices, indptr), shape=shape)
+        X.check_format(full_check=True)  # compiled loops would read wherever an index leads
+        return X.tocoo() if kind == "coo" else X
+
+    def _random_state(self, node: dict[str, Any]) -> np.random.RandomState:
+        found = np.random.RandomState(0)
+        found.set_state(("MT19937", *self.decode(node.get("state"))))
+        return found
+
+    def _generator(self, node: dict[str, Any]) -> np.random.Generator:
+        state = self.decode(node.get("state"))
+        name = state.get("bit_generator") if isinstance(state, dict) else None
+        if name not in GENERATORS:
+            raise ModelFileError("it holds an unknown source of random numbers.")
+        bits = getattr(np.random, name)(0)
+        bits.state = state
+        return np.random.Generator(bits)
+
+    def _object(self, node: dict[str, Any]) -> Any:
+        cls = _known(find_class, _text(node, "class"))
+        pairs = node.get("state")
+        if not isinstance(pairs, dict):
+            raise ModelFileError("the model is forged (an object without a state).")
+        if any(name.startswith("__") or not name.isidentifier() for name in pairs):
+            raise ModelFileError("the model is forged (an attribute of a forbidden name).")
+        state = {name: self.decode(part) for name, part in pairs.items()}
+        made = object.__new__(cls)
+        if hasattr(made, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            made.__dict__.update(state)
+        return made
+
+    def _index(self, node: dict[str, Any]) -> Any:
+        from nearfold.neighbors.borrowed import SklearnIndex
+
+        X, options = self.decode(node.get("X")), self.decode(node.get("options"))
+        names, n_jobs = self.decode(node.get("names")), self.decode(node.get("n_jobs"))
+        if type(n_jobs) is not int or n_jobs < 1:
+            raise ModelFileError("the model is forged (an index without a number of threads).")
+        if not isinstance(options, dict) or set(options) != set(INDEX_OPTIONS):
+            raise ModelFileError("the model is forged (an index without its options).")
+        if not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            raise ModelFileError("the model is forged (an index without rows).")
+        # References let one array serve many indexes: a small file must not grow without bound.
+        self._left_to_build -= X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes
+        if self._left_to_build < 0:
+            raise ModelFileError("the model is forged (too many indexes).")
+        cores = thread_count(None)  # of this machine; the file knows those of another
+        return SklearnIndex(X, min(n_jobs, cores), names, **options)
+
+
+def _known(find: Callable[[str], Any], name: str) -> Any:
+    found = find(name)
+    if found is None:
+        raise ModelFileError(f"it names {name[:80]!r}, which a model file may not hold.")
+    return found
+
+
+def _text(node: dict[str, Any], key: str) -> str:
+    value = node.get(key)
+    if not isinstance(value, str):
+        raise ModelFileError(f"the model is forged (no text for {key!r}).")
+    return value
+
+
+def _list(node: dict[str, Any], key: str) -> list[Any]:
+    value = node.get(key)
+    if not isinstance(value, list):
+        raise ModelFileError(f"the model is forged (no list for {key!r}).")
+    return value
+
+
+def _shape(node: dict[str, Any]) -> tuple[int, ...]:
+    sides = _list(node, "shape")
+    if len(sides) > 32 or not all(type(n) is int and 0 <= n < _LARGEST_SIDE for n in sides):
+        raise ModelFileError("the model is forged (an impossible shape).")
+    return tuple(sides)
+
+
+def _dtype(node: dict[str, Any]) -> np.dtype[Any]:
+    code = _text(node, "value")
+    return np.dtype(object) if code == "object" else check_dtype(code)
+
+
+def _scalar(node: dict[str, Any]) -> Any:
+    if node.get("dtype") == "str":
+        return np.str_(_text(node, "value"))
+    dtype = check_dtype(node.get("dtype"))
+    raw = bytes.fromhex(_text(node, "value"))
+    bad = dtype.kind == "b" and raw not in (b"\0", b"\1")
+    if bad or len(raw) != dtype.itemsize or dtype.kind not in "biufcMmS":
+        raise ModelFileError("the model is forged (a number of the wrong length).")
+    return np.frombuffer(raw, dtype)[0]

@@ -1,0 +1,199 @@
+"""Choose the neighbourhood: k or epsilon, by connectivity or by cross-validation.
+
+Isomap and LLE stand on a graph. Too few neighbours and it falls into pieces ("open circuits" in the
+book), too many and it takes short cuts. The smallest k or epsilon that connects is where to begin;
+with a label or a target the learner in the space decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.errors import InputError
+from nearfold.graph import Surroundings, neighbourhood_graph
+from nearfold.graph.connect import smallest_connecting_k, smallest_connecting_radius
+from nearfold.inputs import check_rows
+from nearfold.neighbors import build_index
+from nearfold.notation import Array, Floats
+from nearfold.run import steps
+from nearfold.study.choose import (
+    Choice,
+    Curve,
+    judge_for_choice,
+    pick,
+    scores_of_settings,
+    trying,
+)
+from nearfold.study.judges import LearnerJudge
+from nearfold.study.told import Told
+
+_K_NAME = Told("neighbours k", "近邻数 k")
+_RADIUS_NAME = Told("radius ε", "半径 ε")
+_PIECES = Told("pieces of the graph", "图的连通分支数")
+_EXACT_ROWS = 20_000  # the longest edge of a spanning tree is looked for among this many
+
+
+def choose_neighbors(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    rule: str | None = None,
+    neighbors: Any = None,
+    n_neighbors: int = 5,
+    n_folds: int = 5,
+    n_repeats: int | None = None,
+    random_state: int = 0,
+) -> Choice:
+    """k: of a neighbourhood graph (an estimator with `n_neighbors`), or of the learner (None).
+
+    rule: "connectivity" (the smallest k whose graph is in one piece; the default without y),
+    "cross_validation" or "one_standard_error" (the default with y) of the learner with
+    `n_neighbors` in the space; a learner's own k is the best, as fewer is not simpler.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_swiss_roll
+    >>> from nearfold import choose_neighbors, Isomap
+    >>> choose_neighbors(Isomap(), make_swiss_roll(800, random_state=0)[0]).value
+    5
+    """
+    X = check_rows(X)
+    rule = rule or ("connectivity" if y is None else "one_standard_error")
+    if rule == "connectivity":
+        return _k_by_connectivity(X)
+    if rule not in ("cross_validation", "one_standard_error"):
+        raise InputError(
+            f"rule={rule!r}: there are connectivity, cross_validation, one_standard_error."
+        )
+    judge = judge_for_choice(X, y, n_neighbors, n_folds, n_repeats, random_state)
+    least = min(len(fold.train) for fold in judge.split.folds)
+    tried = np.unique(neighbors if neighbors is not None else _neighbors_to_try(least))
+    if len(tried) == 0 or tried[0] < 1 or tried[-1] >= least:
+        raise InputError(f"neighbors={neighbors}: try numbers from 1 to {least - 1}.")
+    if estimator is None:
+        scores, rule = _learner_scores(judge, tried), "cross_validation"
+    else:
+        scores = _graph_scores(judge, estimator, [{"n_neighbors": int(k)} for k in tried])
+    return pick(scores, tried, rule, (_K_NAME, judge.score_name), "n_neighbors")
+
+
+def choose_radius(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    rule: str | None = None,
+    radii: Any = None,
+    n_neighbors: int = 5,
+    n_folds: int = 5,
+    n_repeats: int | None = None,
+    random_state: int = 0,
+) -> Choice:
+    """epsilon of a neighbourhood graph: the smallest that connects, or by cross-validation.
+
+    `radii`: those to try; by default from the smallest that connects to three times as much.
+    """
+    X = check_rows(X)
+    rule = rule or ("connectivity" if y is None else "one_standard_error")
+    smallest = _smallest_radius(X, random_state)
+    if rule == "connectivity":
+        return _radius_by_connectivity(X, smallest)
+    judge = judge_for_choice(X, y, n_neighbors, n_folds, n_repeats, random_state)
+    wide = smallest * np.geomspace(1.05, 3.0, 8)
+    tried = np.unique(np.asarray(wide if radii is None else radii, dtype=np.float64))
+    if len(tried) == 0 or not (tried > 0).all():
+        raise InputError(f"radii={radii}: radii are positive numbers.")
+    settings = [{"radius": float(radius), "n_neighbors": None} for radius in tried]
+    scores = _graph_scores(judge, estimator, settings)
+    return pick(scores, tried, rule, (_RADIUS_NAME, judge.score_name), "radius")
+
+
+def _neighbors_to_try(least: int) -> Array:
+    return np.array([k for k in (3, 4, 5, 7, 10, 14, 20, 28, 40) if k < least] or [1])
+
+
+def _learner_scores(judge: LearnerJudge, tried: Array) -> Floats:
+    """The learner in the columns as they are, for each k."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    rows = []
+    with trying(judge):
+        for fold in steps(judge.split.folds, "Trying numbers of neighbours"):
+            placed = judge.place(FunctionTransformer(), fold, fold.train)
+            row = []
+            for k in tried:
+                judge.k = int(k)
+                row.append(judge.score(placed, fold, placed.train.shape[1]).score)
+            rows.append(row)
+    return np.array(rows)
+
+
+def _graph_scores(judge: LearnerJudge, estimator: Any, settings: list[dict[str, Any]]) -> Floats:
+    """The learner in the space of each graph; every graph is one fit per fold."""
+    with trying(judge):
+        folds = steps(judge.split.folds, "Trying neighbourhoods")
+        return np.array([scores_of_settings(judge, estimator, fold, settings) for fold in folds])
+
+
+def _k_by_connectivity(X: Array) -> Choice:
+    n = len(X)
+    index = build_index(X, metric="euclidean", k_hint=10)
+    smallest = smallest_connecting_k(index, n, 5)
+    if smallest is None:
+        raise InputError(
+            "even the 256 nearest neighbours of every row leave the graph in pieces: the table is "
+            "made of groups far apart. Use disconnected='bridge' or 'each' in Isomap and LLE."
+        )
+    tried = np.arange(1, min(n - 1, max(smallest + 3, 8)) + 1)
+    _, row = index.nearest(None, int(tried[-1]))
+    pieces = np.array([_count_pieces(row[:, :k]) for k in tried], dtype=np.float64)
+    before = f" ({pieces[smallest - 2]:.0f} pieces with {smallest - 1})" if smallest > 1 else ""
+    reason = Told(
+        f"n_neighbors = {smallest}: the smallest for which the graph of {n:,} rows is in one "
+        f"piece{before}.",
+        f"n_neighbors = {smallest}:使 {n:,} 行的近邻图连通的最小值。",
+    )
+    return Choice(smallest, "connectivity", Curve(tried, pieces, None, _K_NAME, _PIECES), reason)
+
+
+def _count_pieces(row: Array) -> int:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, k = row.shape
+    links = csr_array((np.ones(n * k, dtype=bool), row.ravel(), np.arange(0, n * k + 1, k)), (n, n))
+    return int(connected_components(links, directed=False)[0])
+
+
+def _smallest_radius(X: Array, random_state: int) -> float:
+    if len(X) > _EXACT_ROWS:
+        raise InputError(
+            f"the smallest radius that connects is looked for among at most {_EXACT_ROWS:,} rows, "
+            f"and these are {len(X):,}: take a sample, or choose n_neighbors."
+        )
+    k = min(10, len(X) - 1)
+    index = build_index(X, metric="euclidean", k_hint=k)
+    graph, reach = neighbourhood_graph(index, len(X), k, None)
+    surroundings = Surroundings(X, index, {"metric": "euclidean"})
+    return smallest_connecting_radius(graph, reach, surroundings)
+
+
+def _radius_by_connectivity(X: Array, smallest: float) -> Choice:
+    # A hair more: rounding must not cut the longest edge.
+    value = float(np.nextafter(smallest * (1 + 1e-9), np.inf))
+    tried = value * np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0, 1.2])
+    index = build_index(X, metric="euclidean", k_hint=5)
+    pieces = []
+    for radius in tried:
+        graph, _ = neighbourhood_graph(index, len(X), None, float(radius))
+        pieces.append(float(graph.components()[0]))
+    reason = Told(
+        f"radius = {value:.6g}: the smallest for which the graph of {len(X):,} rows is in one "
+        "piece; a little less cuts the longest edge of its spanning tree.",
+        f"radius = {value:.6g}:使 {len(X):,} 行的近邻图连通的最小半径,即最小生成树的最长边。",
+    )
+    curve = Curve(tried, np.array(pieces), None, _RADIUS_NAME, _PIECES)
+    return Choice(value, "connectivity", curve, reason)

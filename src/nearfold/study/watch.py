@@ -1,0 +1,106 @@
+"""Watch one piece of work: its time against a deadline, its memory, its warnings, its threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from types import TracebackType
+
+from nearfold.errors import Cancelled
+from nearfold.notation import Array
+from nearfold.run import ProgressCallback, one_blas_thread
+
+_SMALL = 1_000_000  # cells
+
+
+class TimeIsUp(Cancelled):
+    """The share of the time that this piece of work had is used up."""
+
+
+class Deadline:
+    """A progress callback that stops the work when its time is up.
+
+    Whatever reports progress is stopped at its next step; what reports none (a transformer of
+    another library) can only be stopped between folds.
+    """
+
+    def __init__(self, seconds: float | None, tell: ProgressCallback) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._tell = tell
+        self._where: tuple[str, int, int | None] = ("", 0, None)
+
+    def at(self, label: str, done: int, total: int) -> None:
+        """Where the work is, as told to whoever listens outside."""
+        self._where = (label, done, total)
+        self(label, done, total)
+
+    def __call__(self, label: str, done: int, total: int | None) -> None:
+        """A step inside is over."""
+        self._tell(*self._where)
+        if self._end is not None and time.monotonic() > self._end:
+            raise TimeIsUp("its share of the time is used up")
+
+
+class PeakMemory:
+    """`with PeakMemory() as peak: ...; peak.bytes`: how much memory the work took at most.
+
+    A thread looks every few milliseconds; None where the system does not tell (no /proc).
+    """
+
+    _EVERY = 0.005
+
+    def __init__(self) -> None:
+        self.bytes: int | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._before = resident_bytes()
+        self._most = self._before
+        if self._before is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._before is not None and self._most is not None:
+            self._thread.join()
+            self.bytes = max(0, self._most - self._before)
+
+    def _look(self) -> None:
+        while not self._stop.wait(self._EVERY):
+            now = resident_bytes()
+            if now is not None and self._most is not None:
+                self._most = max(self._most, now)
+
+
+def resident_bytes() -> int | None:
+    """Memory this process holds now."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def hearing() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect warnings instead of showing them."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield heard
+
+
+def threads_for(X: Array) -> AbstractContextManager[None]:
+    """One BLAS thread for small tables, whose many small products are not worth waking a second."""
+    return one_blas_thread() if X.size < _SMALL else nullcontext()

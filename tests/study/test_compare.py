@@ -1,0 +1,315 @@
+"""Spaces compared: right on planted tables, honest on noise, and never stopped by one of them."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_iris, make_swiss_roll
+from sklearn.metrics import roc_auc_score
+
+import nearfold
+from nearfold import compare
+from nearfold.errors import Cancelled, InputError, NearfoldWarning
+from nearfold.run import reporter
+from nearfold.study.candidates import CANDIDATES, pick_candidates
+from nearfold.study.trial import SpaceResult
+
+
+class Spy(TransformerMixin, BaseEstimator):
+    """Leaves rows as they are, and remembers which it was fitted on."""
+
+    fitted_on: list = []  # noqa: RUF012  (clones share it)
+
+    def fit(self, X, y=None):
+        Spy.fitted_on.append(X[:, 0].copy())
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X
+
+
+class Broken(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        raise RuntimeError("it is broken\nin two lines")
+
+    def transform(self, X):
+        return X
+
+
+class Slow(TransformerMixin, BaseEstimator):
+    """Never ends, but tells that it goes on."""
+
+    def fit(self, X, y=None):
+        while True:
+            reporter()("going on", 0, None)
+
+    def transform(self, X):
+        return X
+
+
+class Interrupted(Broken):
+    def fit(self, X, y=None):
+        raise KeyboardInterrupt
+
+
+def planted(seed=0, n=400, noise=12):
+    """Two classes apart along one axis, drowned in louder columns of noise."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 1 + noise)) * np.r_[1.0, np.full(noise, 4.0)]
+    X[:, 0] += 5.0 * y
+    return X, y
+
+
+FEW = ["PCA", "LDA"]
+
+
+def test_the_space_that_helps_wins_with_its_reason():
+    found = compare(*planted(), methods=["PCA", "LDA", "NCA"])
+    assert found.winner in ("LDA", "NCA")
+    assert found.result("LDA").n_dimensions == 1
+    standing = found.verdict.of("LDA")
+    assert standing.verdict == "better"
+    assert standing.score.mean > 0.97
+    assert standing.score.low <= standing.score.mean <= standing.score.high
+    raw = found.verdict.of("raw").score.mean
+    assert standing.difference.mean == pytest.approx(standing.score.mean - raw)
+    assert found.winner in str(found.headline)
+    assert "原始空间" in found.headline.zh
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_noise_nothing_is_declared_better_than_chance(seed):
+    """More columns than the supervised methods can resist: on training rows they are near 100 %."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(160, 40)), rng.integers(0, 3, 160)
+    found = compare(X, y, methods=["PCA", "LDA", "NCA", "LFDA", "MMC", "ITML"], n_repeats=2)
+    assert found.winner is None
+    assert not found.verdict.beats_chance
+    assert "better than chance" in str(found.headline)
+
+
+def test_a_leak_would_be_seen():
+    """The noise test can fail: a space that looks up held-out labels is declared better."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(160, 40)), rng.integers(0, 3, 160)
+    known = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
+
+    class Leak(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            return np.array([[float(known[row.tobytes()])] for row in X])
+
+    found = compare(X, y, methods=["PCA"], spaces={"leak": Leak()}, n_repeats=2)
+    assert found.winner == "leak"
+
+
+def test_no_space_beats_the_raw_one_is_said():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    X = rng.normal(size=(200, 2)) * 0.1 + y[:, None]
+    found = compare(X, y, methods=FEW)
+    assert found.winner is None
+    assert found.best == "raw"
+    assert "No space beats the raw space" in str(found.headline)
+
+
+def test_held_out_rows_are_never_fitted_on():
+    X, y = planted(n=1200)
+    X[:, 0] += np.arange(1200) * 1e-9  # rows can be told apart by it
+    Spy.fitted_on = []
+    found = compare(X, y, methods=["PCA"], spaces={"spy": Spy()}, n_repeats=1)
+    split = found.judge.split
+    assert len(split.set_aside) == 240
+    assert len(Spy.fitted_on) == len(split.folds)
+    for fold, seen in zip(split.folds, Spy.fitted_on, strict=True):
+        assert set(seen) == set(X[fold.train, 0])
+        assert not np.isin(X[np.r_[fold.test, split.set_aside], 0], seen).any()
+
+
+def test_the_winner_is_checked_on_rows_set_aside():
+    found = compare(*planted(n=1200), methods=FEW)
+    final = found.final
+    assert final.n == 240
+    assert final.winner > 0.95 > final.reference
+    assert final.p < 1e-3
+    assert "holds" in str(final.told)
+
+
+def test_dimensions_are_chosen_by_the_other_folds():
+    result = SpaceResult("made up", CANDIDATES[0])
+    result.dimensions = np.array([1, 2])
+    result.repeats = [0, 0, 0, 1, 1]
+    result.scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.2, 0.8], [0.0, 0.5], [0.6, 0.5]])
+    # Fold 0 likes one dimension, but the others of its repeat like two, and so on.
+    assert result.places == [1, 0, 0, 0, 1]
+    np.testing.assert_allclose(result.fold_scores, [0.1, 0.2, 0.2, 0.0, 0.5])
+
+
+def test_one_space_that_fails_does_not_stop_the_others():
+    found = compare(*planted(n=200), methods=FEW, spaces={"broken": Broken()})
+    assert found.verdict.of("broken").verdict == "failed"
+    assert found.result("broken").trouble == "RuntimeError: it is broken"
+    assert found.winner == "LDA"
+    assert "it is broken" in str(found)
+
+
+def test_a_space_beyond_its_time_is_stopped_and_said():
+    found = compare(*planted(n=200), methods=FEW, spaces={"slow": Slow()}, time_budget=3.0)
+    assert found.verdict.of("slow").verdict == "unfinished"
+    assert "0 of" in found.result("slow").trouble
+    assert found.winner == "LDA"
+
+
+def test_ctrl_c_gives_what_is_finished():
+    X, y = planted(n=200)
+    found = compare(X, y, methods=FEW, spaces={"interrupted": Interrupted()})
+    assert found.stopped
+    assert [r.name for r in found.results] == ["raw", "scaled", "PCA", "LDA"]
+    assert found.winner == "LDA"
+
+    def cancel(label, done, total):
+        if label.startswith("PCA"):
+            raise Cancelled
+
+    with nearfold.progress(cancel):
+        assert [r.name for r in compare(X, y, methods=FEW).results] == ["raw", "scaled"]
+    with pytest.raises(KeyboardInterrupt):
+        compare(X, y, methods=[], spaces={"raw": Interrupted(), "scaled": Interrupted()})
+
+
+def test_progress_tells_space_and_fold():
+    said = []
+    with nearfold.progress(lambda *step: said.append(step)):
+        compare(*planted(n=100), methods=["PCA"], n_repeats=1)
+    assert ("PCA, fold 3 of 5", 12, 15) in said
+    assert said[-1] == ("Spaces tried", 15, 15)
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    X, y = load_iris(return_X_y=True)
+    one, two = (compare(X, y, methods=["PCA", "NCA"], n_repeats=1) for _ in range(2))
+    for a, b in zip(one.results, two.results, strict=True):
+        assert np.array_equal(a.scores, b.scores)
+
+
+def test_columns_of_different_units_are_scaled_by_the_held_out_score():
+    X, y = planted(n=300, noise=3)
+    X[:, 1:] *= 1e3
+    found = compare(X, y, methods=["PCA"], n_repeats=1)
+    assert found.scaled
+    assert all(found.result("PCA").scaled)
+    assert not compare(X, y, methods=["PCA"], n_repeats=1, scale=False).scaled
+
+
+def test_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = np.sin(2 * X[:, 0]) + 0.05 * rng.normal(size=400)
+    found = compare(X, y, methods=["PCA", "MLKR"], n_repeats=1, scale=False)
+    assert found.judge.task == "regression"
+    assert found.winner == "MLKR"
+    assert found.verdict.of("MLKR").score.mean > found.verdict.of("raw").score.mean + 0.2
+
+
+def test_pairs_are_judged_by_the_area_under_the_curve():
+    rng = np.random.default_rng(0)
+    X, y = planted(n=300, noise=5)
+    a, b = rng.permutation(300).reshape(2, 150)
+    pairs = np.column_stack([a, b, np.where(y[a] == y[b], 1, -1)])
+    found = compare(X, pairs=pairs, methods=["PCA", "MMC"], n_repeats=1, scale=False)
+    assert found.verdict.of("MMC").score.mean > 0.95
+    assert found.winner == "MMC"
+    fold, judge = found.judge.split.folds[0], found.judge
+    i, j = judge.pairs[fold.test].T
+    expected = roc_auc_score(judge.alike[fold.test], -np.linalg.norm(X[i] - X[j], axis=1))
+    assert found.result("raw").scores[0, 0] == pytest.approx(expected)
+
+
+def test_without_labels_the_space_that_keeps_neighbours_wins():
+    X, _ = make_swiss_roll(600, random_state=0)
+    found = compare(X, methods=["PCA", "Isomap"], n_repeats=2, n_neighbors=10)
+    assert found.judge.task == "none"
+    assert found.winner == "Isomap"
+    assert found.result("Isomap").n_dimensions == 2
+    assert "keeps" in str(found.headline)
+
+
+def test_the_neighbours_kept_are_counted_right():
+    X, _ = make_swiss_roll(100, random_state=0)
+    found = compare(X, methods=["PCA"], n_repeats=1, scale=False)
+    fold, k = found.judge.split.folds[0], 5
+    Z = nearfold.PCA(2).fit(X[fold.train]).transform(X)
+    shares = []
+    for q in fold.test:
+        near = [
+            set(fold.train[np.argsort(np.linalg.norm(T[fold.train] - T[q], axis=1))[:k]])
+            for T in (X, Z)
+        ]
+        shares.append(len(near[0] & near[1]) / k)
+    assert found.result("PCA").scores[0, 0] == pytest.approx(np.mean(shares))
+
+
+def test_the_fitted_winner_has_the_chosen_dimensions():
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, methods=["PCA", "NCA", "LDA", "Isomap"], n_repeats=1)
+    for name in ("PCA", "NCA", "LDA", "Isomap", "raw", "scaled"):
+        model = found.fit(name)
+        assert model.transform(X[:3]).shape == (3, found.result(name).n_dimensions)
+
+
+def test_every_candidate_finishes_on_an_ordinary_table():
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, methods="all", n_repeats=1)
+    assert {r.name: r.trouble for r in found.results if r.status != "finished"} == {}
+    by_target = compare(X[:, :3], X[:, 3] + 0.01, methods="all", n_repeats=1)
+    assert all(r.status == "finished" for r in by_target.results)
+
+
+def test_samples_of_large_tables_are_said(monkeypatch):
+    from nearfold.study import candidates
+
+    small = tuple(
+        c if c.name != "Isomap" else candidates.Candidate(**{**vars(c), "most_rows": 60})
+        for c in CANDIDATES
+    )
+    monkeypatch.setattr(candidates, "CANDIDATES", small)
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, methods=["Isomap"], n_repeats=1)
+    assert found.result("Isomap").fit_rows == 60
+    assert any("Isomap (60)" in str(n) for n in found.notices)
+    assert len(found.result("Isomap").outcomes[0].per_row) == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": np.zeros(50, dtype=int)}, "same label"),
+        ({"y": np.zeros(3)}, "one value for each"),
+        ({"y": np.full(50, 1.5)}, "same in all rows"),
+        ({"y": np.arange(50) % 2, "methods": ["UMAP"]}, "there is no space 'UMAP'"),
+        ({"y": np.arange(50) % 2, "n_neighbors": 0}, "at least one"),
+        ({"y": np.arange(50) % 2, "task": "ranking"}, "classification and regression"),
+        ({"y": np.arange(50) % 2, "pairs": [[0, 1, 1]]}, "not both"),
+        ({"y": np.arange(50) % 2, "spaces": {"t": object()}}, "no fit and transform"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(arguments, message):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(InputError, match=message):
+        compare(X, **arguments)
+
+
+def test_too_many_neighbours_are_lowered_with_a_warning():
+    X, y = planted(n=20)
+    with pytest.warns(NearfoldWarning, match="n_neighbors=50"):
+        assert compare(X, y, n_neighbors=50, methods=["PCA"], n_repeats=1).judge.k == 15
+
+
+def test_names_of_methods_are_understood():
+    names = [
+        c.name for c in pick_candidates("classification", ["LinearDiscriminantAnalysis", "nca"])
+    ]
+    assert names == ["raw", "scaled", "LDA", "NCA"]

@@ -1,0 +1,89 @@
+"""Which rows are held out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearfold.errors import InputError
+from nearfold.study.folds import groups_of_equal_rows, split_rows
+from nearfold.study.trial import sample_by_class
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(12, 90), st.integers(2, 5), st.integers(1, 4))
+def test_every_row_is_held_out_once_per_repeat_and_copies_stay_together(seed, n, n_folds, classes):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (n, 2)).astype(float)  # many copies
+    y = rng.integers(0, classes, n)
+    try:
+        split = split_rows(X, y, n_folds=n_folds, n_repeats=2, set_aside=False, random_state=seed)
+    except InputError:
+        return
+    group = groups_of_equal_rows(X)
+    for repeat in (0, 1):
+        folds = [f for f in split.folds if f.repeat == repeat]
+        held_out = np.concatenate([f.test for f in folds])
+        assert len(np.unique(held_out)) == len(held_out)
+        for fold in folds:
+            assert not np.isin(group[fold.test], group[fold.train]).any()
+            assert np.array_equal(np.sort(np.r_[fold.train, fold.test]), np.arange(n))
+
+
+def test_each_class_has_its_share_in_each_fold():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(530, 3))
+    y = np.repeat([0, 1, 2], [400, 100, 30])
+    for fold in split_rows(X, y, n_repeats=1, set_aside=False).folds:
+        assert np.bincount(y[fold.test]).tolist() == [80, 20, 6]
+
+
+def test_a_class_with_one_distinct_row_is_never_held_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    X[58] = X[59]  # the same row twice is one distinct row
+    y = np.r_[np.zeros(57), 1, 2, 2]
+    split = split_rows(X, y, n_repeats=3)
+    assert not np.isin(np.concatenate([f.test for f in split.folds]), [57, 58, 59]).any()
+    assert any("single distinct row" in str(n) for n in split.notices)
+    assert any("copies" in str(n) for n in split.notices)
+
+
+def test_rows_set_aside_are_in_no_fold():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 2)), rng.integers(0, 2, 1500)
+    split = split_rows(X, y)
+    assert len(split.set_aside) == 300
+    for fold in split.folds:
+        assert not np.isin(split.set_aside, np.r_[fold.train, fold.test]).any()
+    assert np.array_equal(np.sort(np.r_[split.set_aside, split.development]), np.arange(1500))
+    assert len(split_rows(X[:900], y[:900]).set_aside) == 0
+
+
+def test_minus_zero_is_zero_and_signs_matter():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0]])
+    group = groups_of_equal_rows(X)
+    assert group[0] == group[1] != group[2]
+
+
+@pytest.mark.parametrize("n_folds", [0, 1, 20])
+def test_folds_that_cannot_be_made_are_refused(n_folds):
+    with pytest.raises(InputError, match="fold"):
+        split_rows(np.arange(30.0)[:, None], None, n_folds=n_folds)
+
+
+def test_the_same_seed_gives_the_same_folds():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    one, same, other = (split_rows(X, None, random_state=s).folds for s in (1, 1, 2))
+    assert all(np.array_equal(a.test, b.test) for a, b in zip(one, same, strict=True))
+    assert not all(np.array_equal(a.test, b.test) for a, b in zip(one, other, strict=True))
+
+
+def test_a_sample_keeps_every_class_and_its_share():
+    label = np.repeat([0, 1, 2], [9000, 990, 10])
+    chosen = sample_by_class(label, 10_000, 1000, np.random.default_rng(0))
+    counts = np.bincount(label[chosen])
+    assert counts.sum() == 1000
+    np.testing.assert_allclose(counts, [900, 99, 1], atol=2)
+    assert counts[2] >= 1
+    assert np.array_equal(sample_by_class(label, 10_000, 10_000, None), np.arange(10_000))
