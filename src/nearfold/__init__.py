@@ -57,6 +57,17 @@ _HOME = {
     "inspect": "nearfold.store.model_file",
     "verify": "nearfold.store.model_file",
     "judge_space": "nearfold.quality",
+    "EmbeddingDisplay": "nearfold.report.display",
+    "CurveDisplay": "nearfold.report.display",
+    "ScreeDisplay": "nearfold.report.display",
+    "ShepardDisplay": "nearfold.report.display",
+    "trustworthiness": "nearfold.quality",
+    "continuity": "nearfold.quality",
+    "neighbor_overlap": "nearfold.quality",
+    "co_ranking": "nearfold.quality",
+    "shepard": "nearfold.quality",
+    "stress": "nearfold.quality",
+    "reconstruction_error": "nearfold.quality",
     "scan": "nearfold.blocks",
     "set_memory": "nearfold.blocks",
     "get_memory": "nearfold.blocks",
@@ -78,6 +89,8 @@ __all__ = [
     "SDML",
     "ClassicalMDS",
     "Covariance",
+    "CurveDisplay",
+    "EmbeddingDisplay",
     "ITML_Supervised",
     "IncrementalPCA",
     "Isomap",
@@ -97,21 +110,30 @@ __all__ = [
     "RadiusNeighborsTransformer",
     "SCML_Supervised",
     "SDML_Supervised",
+    "ScreeDisplay",
+    "ShepardDisplay",
     "WeightedEuclidean",
     "choose_dimension",
     "choose_neighbors",
     "choose_radius",
+    "co_ranking",
     "compare",
+    "continuity",
     "diagnose",
     "explain_space",
     "get_memory",
     "inspect",
     "judge_space",
     "load",
+    "neighbor_overlap",
     "progress",
+    "reconstruction_error",
     "save",
     "scan",
     "set_memory",
+    "shepard",
+    "stress",
+    "trustworthiness",
     "verify",
     "write_report",
 ]
@@ -145,7 +167,22 @@ if TYPE_CHECKING:
     from nearfold.metrics.scml import SCML, SCML_Supervised
     from nearfold.metrics.sdml import SDML, SDML_Supervised
     from nearfold.metrics.weighted_euclidean import WeightedEuclidean
-    from nearfold.quality import judge_space
+    from nearfold.quality import (
+        co_ranking,
+        continuity,
+        judge_space,
+        neighbor_overlap,
+        reconstruction_error,
+        shepard,
+        stress,
+        trustworthiness,
+    )
+    from nearfold.report.display import (
+        CurveDisplay,
+        EmbeddingDisplay,
+        ScreeDisplay,
+        ShepardDisplay,
+    )
     from nearfold.report.doctor import diagnose
     from nearfold.report.study_report import write_report
     from nearfold.run import progress

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import neighbors_oracle as oracle
 import numpy as np
 import pytest
 
@@ -54,7 +55,7 @@ def index_of(name, dtype, plan):
 
 
 @pytest.fixture(scope="module")
-def answers(oracle):
+def answers():
     """The oracle's answers, each worked out once for all plans."""
     return cache(lambda name, dtype, own: oracle.nearest(*_asked(name, dtype, own), 8))
 
@@ -68,7 +69,7 @@ def _asked(name, dtype, own):
 @pytest.mark.parametrize("own", [True, False], ids=["self", "queries"])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", DATA)
-def test_nearest(oracle, answers, name, dtype, own, plan):
+def test_nearest(answers, name, dtype, own, plan):
     distance, row = index_of(name, dtype, plan).nearest(_asked(name, dtype, own)[1], 8)
     assert distance.dtype == np.float64
     oracle.assert_same((distance, row), answers(name, dtype, own), name in EXACT)
@@ -77,7 +78,7 @@ def test_nearest(oracle, answers, name, dtype, own, plan):
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("name", ["integers", "noisy low rank"])
 @pytest.mark.parametrize("k", [1, 2, 511, 512, 600, N - 1])
-def test_number_of_neighbours_beyond_a_tile(oracle, name, k, plan):
+def test_number_of_neighbours_beyond_a_tile(name, k, plan):
     X, Q = tables(name, np.float64)
     index = index_of(name, np.float64, plan)
     oracle.assert_same(index.nearest(Q[:60], k), oracle.nearest(X, Q[:60], k), name in EXACT)
@@ -86,7 +87,7 @@ def test_number_of_neighbours_beyond_a_tile(oracle, name, k, plan):
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("own", [True, False], ids=["self", "queries"])
 @pytest.mark.parametrize("name", ["integers", "few integers", "clusters", "noisy low rank"])
-def test_within(oracle, name, own, plan):
+def test_within(name, own, plan):
     X, Q = tables(name, np.float32)
     Q = None if own else Q[:200]
     radius = 2.2 if name == "few integers" else oracle.nearest(X, X[:1], 12)[0][0, -1] * 1.001
@@ -97,7 +98,7 @@ def test_within(oracle, name, own, plan):
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("square", [2, 3, 5, 6, 7])
-def test_a_radius_equal_to_a_distance_reaches_it(oracle, square, plan):
+def test_a_radius_equal_to_a_distance_reaches_it(square, plan):
     X = np.zeros((60, D))
     X[:, :3] = np.random.default_rng(0).integers(0, 3, (60, 3))
     radius = float(np.sqrt(square))
@@ -107,7 +108,7 @@ def test_a_radius_equal_to_a_distance_reaches_it(oracle, square, plan):
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("radius", [0.0, 1e200, np.inf])
-def test_extreme_radii(oracle, plan, radius):
+def test_extreme_radii(plan, radius):
     X = np.repeat(tables("integers", np.float64)[0][:30], 2, axis=0)
     found = PrunedIndex(X, plan=plan).within(None, radius)
     oracle.assert_same(found, oracle.within(X, None, radius), exact=True)
@@ -116,7 +117,7 @@ def test_extreme_radii(oracle, plan, radius):
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize(("dtype", "offset"), [(np.float32, 1e6), (np.float64, 1e8)])
 @pytest.mark.parametrize("name", ["gaussian", "integers", "noisy low rank"])
-def test_far_from_the_origin(oracle, name, dtype, offset, plan):
+def test_far_from_the_origin(name, dtype, offset, plan):
     X, Q = tables(name, dtype, n=600, offset=offset)
     index = PrunedIndex(X, plan=plan)
     # What is left of the table is a coarse grid: its sums of squares hardly round.
@@ -127,7 +128,7 @@ def test_far_from_the_origin(oracle, name, dtype, offset, plan):
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("n", [2, 3, 17, 511, 513])
-def test_small_tables(oracle, n, plan):
+def test_small_tables(n, plan):
     X, Q = tables("noisy low rank", np.float64)
     index = PrunedIndex(X[:n], plan=plan)
     k = min(4, n - 1)
@@ -160,7 +161,7 @@ def test_threads_change_nothing(name, plan):
             np.testing.assert_array_equal(part, first)
 
 
-def test_queries_in_batches(oracle, monkeypatch):
+def test_queries_in_batches(monkeypatch):
     monkeypatch.setattr(pruned, "_QUERY_BATCH", 200)
     X, Q = tables("clusters", np.float64)
     index = index_of("clusters", np.float64, Plan(3, 7))
@@ -181,7 +182,7 @@ def test_units_do_not_matter(scale):
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("size", [1e6, 1e12])
 @pytest.mark.parametrize("sampled", [True, False])
-def test_an_outlier_within_range(oracle, size, sampled, plan):
+def test_an_outlier_within_range(size, sampled, plan):
     X = low_rank(np.random.default_rng(0), 2200)
     X[_row_in_sample(len(X), sampled)] = size
     rows = np.arange(0, len(X), 20)
@@ -207,7 +208,7 @@ def test_an_outlier_out_of_range_is_said(size, plan):
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("size", [1e20, 1e22, 1e23])
-def test_opposite_outliers_that_squeeze_the_rest(oracle, monkeypatch, size, plan):
+def test_opposite_outliers_that_squeeze_the_rest(monkeypatch, size, plan):
     """Scaled by the outliers, squares between the other rows are below float32's normal range."""
     monkeypatch.setattr(pruned, "_ROW_TILE", 128)  # so that most tiles hold no outlier
     X = low_rank(np.random.default_rng(0), 1000)
@@ -252,7 +253,7 @@ def test_few_pairs_are_measured_on_low_rank_data(name):
     assert measured < 0.05 * N * M
 
 
-def test_wide_tables(oracle):
+def test_wide_tables():
     X = low_rank(np.random.default_rng(1), 600, d=1100, rank=6)
     index = PrunedIndex(X)
     assert index.plan.short < 1100

@@ -2,6 +2,7 @@
 
 import pickle
 
+import neighbors_oracle as oracle
 import numpy as np
 import pytest
 from scipy import sparse
@@ -47,7 +48,7 @@ def by_rule(D, k, exclude_self=False):
 @every_route
 @both_dtypes
 @pytest.mark.parametrize("k", [1, 4, 30, 299])
-def test_ties_go_to_the_smaller_row(oracle, build, dtype, k):
+def test_ties_go_to_the_smaller_row(build, dtype, k):
     X, Q = grid(300, dtype=dtype), grid(40, seed=1, dtype=dtype)
     index = build(X)
     oracle.assert_same(index.nearest(None, k), oracle.nearest(X, None, k), exact=True)
@@ -56,7 +57,7 @@ def test_ties_go_to_the_smaller_row(oracle, build, dtype, k):
 
 @every_route
 @pytest.mark.parametrize("radius", [0.0, 1.5, *np.sqrt([2, 3, 5, 6, 7]), 100.0, 1e200, np.inf])
-def test_within_a_radius(oracle, build, radius):
+def test_within_a_radius(build, radius):
     X, Q = grid(150), grid(40, seed=1)
     index, radius = build(X), float(radius)
     oracle.assert_same(index.within(None, radius), oracle.within(X, None, radius), exact=True)
@@ -72,7 +73,7 @@ def test_nobody_within_a_radius(build):
 @every_route
 @both_dtypes
 @pytest.mark.parametrize("d", [1, 5, 20])
-def test_tables_without_ties(oracle, build, dtype, d):
+def test_tables_without_ties(build, dtype, d):
     X, Q = normal(280, d, dtype=dtype), normal(50, d, seed=1, dtype=dtype)
     index = build(X)
     want = oracle.nearest(X, Q, 6), oracle.nearest(X, None, 6)
@@ -85,7 +86,7 @@ def test_tables_without_ties(oracle, build, dtype, d):
 
 
 @pytest.mark.parametrize("k", [1, 63, 64, 65, 100, 149])
-def test_plain_search_block_by_block(oracle, monkeypatch, k):
+def test_plain_search_block_by_block(monkeypatch, k):
     monkeypatch.setattr(plain, "_CELLS", 100)  # blocks of 64 rows, queries one by one
     X, Q = grid(150), grid(5, seed=1)
     index = PlainIndex(X)
@@ -96,7 +97,7 @@ def test_plain_search_block_by_block(oracle, monkeypatch, k):
 
 @pytest.mark.parametrize("build", [ROUTES[r] for r in ("plain", "tree", "pruned", "chosen")])
 @pytest.mark.parametrize(("dtype", "offset"), [(np.float32, 1e6), (np.float64, 1e8)])
-def test_far_from_the_origin(oracle, build, dtype, offset):
+def test_far_from_the_origin(build, dtype, offset):
     X = (10 * normal(300, 5) + offset).astype(dtype)
     oracle.assert_same(build(X).nearest(None, 5), oracle.nearest(X, None, 5))
     oracle.assert_same(build(X).within(None, 9.0), oracle.within(X, None, 9.0))
@@ -112,7 +113,7 @@ def test_far_from_the_origin(oracle, build, dtype, offset):
         (256, 8, 0, PrunedIndex),
     ],
 )
-def test_the_route_follows_the_problem(oracle, monkeypatch, n, d, pairs, kind):
+def test_the_route_follows_the_problem(monkeypatch, n, d, pairs, kind):
     monkeypatch.setattr(exact, "_PLAIN_PAIRS", pairs)
     X = grid(n, d)
     index = EuclideanIndex(X)
@@ -251,7 +252,7 @@ def test_minkowski_with_other_powers_and_weights():
 
 
 @both_dtypes
-def test_sparse_rows(oracle, dtype):
+def test_sparse_rows(dtype):
     X, Q = grid(120, high=3, dtype=dtype), grid(30, high=3, seed=1, dtype=dtype)
     index = build_index(sparse.csr_array(X))
     queries = sparse.csr_array(Q)

@@ -1,5 +1,7 @@
 """Spaces compared: right on planted tables, honest on noise, and never stopped by one of them."""
 
+import time
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -37,10 +39,13 @@ class Broken(TransformerMixin, BaseEstimator):
 
 
 class Slow(TransformerMixin, BaseEstimator):
-    """Never ends, but tells that it goes on."""
+    """Never ends, but tells every hour that it goes on."""
+
+    hours: list = []  # noqa: RUF012
 
     def fit(self, X, y=None):
         while True:
+            Slow.hours.append(1)
             reporter()("going on", 0, None)
 
     def transform(self, X):
@@ -156,8 +161,10 @@ def test_one_space_that_fails_does_not_stop_the_others():
     assert "it is broken" in str(found)
 
 
-def test_a_space_beyond_its_time_is_stopped_and_said():
-    found = compare(*planted(n=200), methods=FEW, spaces={"slow": Slow()}, time_budget=3.0)
+def test_a_space_beyond_its_time_is_stopped_and_said(monkeypatch):
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 3600 * len(Slow.hours))
+    found = compare(*planted(n=200), methods=FEW, spaces={"slow": Slow()}, time_budget=3000)
     assert found.verdict.of("slow").verdict == "unfinished"
     assert "0 of" in found.result("slow").trouble
     assert found.winner == "LDA"
@@ -290,7 +297,8 @@ def test_samples_of_large_tables_are_said(monkeypatch):
         ({"y": np.zeros(3)}, "one value for each"),
         ({"y": np.full(50, 1.5)}, "same in all rows"),
         ({"y": np.arange(50) % 2, "methods": ["UMAP"]}, "there is no space 'UMAP'"),
-        ({"y": np.arange(50) % 2, "n_neighbors": 0}, "at least one"),
+        ({"y": np.arange(50) % 2, "n_neighbors": 0}, "from 1 to 39"),
+        ({"y": np.arange(50) % 2, "n_neighbors": 40}, "from 1 to 39"),
         ({"y": np.arange(50) % 2, "task": "ranking"}, "classification and regression"),
         ({"y": np.arange(50) % 2, "pairs": [[0, 1, 1]]}, "not both"),
         ({"y": np.arange(50) % 2, "spaces": {"t": object()}}, "no fit and transform"),
@@ -302,10 +310,11 @@ def test_what_cannot_be_used_is_refused_with_the_reason(arguments, message):
         compare(X, **arguments)
 
 
-def test_too_many_neighbours_are_lowered_with_a_warning():
-    X, y = planted(n=20)
-    with pytest.warns(NearfoldWarning, match="n_neighbors=50"):
-        assert compare(X, y, n_neighbors=50, methods=["PCA"], n_repeats=1).judge.k == 15
+def test_few_rows_lower_the_neighbours_that_nobody_asked_for():
+    X, y = planted(n=6)
+    with pytest.warns(NearfoldWarning, match="3 nearest"):
+        found = compare(X, y, methods=["PCA"], n_repeats=1, n_folds=3)
+    assert found.judge.k == 3
 
 
 def test_names_of_methods_are_understood():

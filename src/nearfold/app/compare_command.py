@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nearfold.app.options import FOLDS, JSON, LANG, LEARNER, SEED, refuse_missing_folders
+from nearfold.app.options import FOLDS, JSON, LANG, SEED, refuse_missing_folders
 from nearfold.app.tables import ReadTable, read, table_options
 from nearfold.errors import InputError
 
@@ -35,7 +35,7 @@ from nearfold.errors import InputError
     multiple=True,
     help="A transformer of another package, for example umap:UMAP.",
 )
-@LEARNER
+@click.option("-k", "--neighbors", type=int, help="Of the learner; default: 5.")
 @click.option(
     "--weights",
     type=click.Choice(["uniform", "distance"]),

@@ -89,8 +89,12 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
         exclude=tuple(options.get("exclude") or ()),
     )
     frame, notices = _rows_with_answers(table.frame, label or target)
+    if not schema.features():
+        raise InputError(f"no column can be a feature: {'; '.join(schema.notices()[:5])}.")
     preparation = TablePreparation(
-        features=schema.features(), missing=options.get("missing", "error")
+        features=schema.features(),
+        missing=options.get("missing", "error"),
+        excluded=schema.excluded(),
     )
     preparation.fit(frame)
     if options.get("missing") == "drop":

@@ -113,14 +113,17 @@ def _common_decimals(columns: Array, levels: int) -> int | None:
     if not finite.any():
         return None
     known = columns[finite].astype(np.float64)
+    largest = np.abs(known).max()
+    if not largest < 2**53:  # such numbers have no decimals, nor a width to speak of
+        return None
+    low = np.where(finite, columns, np.inf).min(axis=0)
+    high = np.where(finite, columns, -np.inf).max(axis=0)
+    width = float((high - low).max())  # of an empty column: -inf
     # A float32 0.1 is meant as 0.1: digits beyond the type's own are not looked at.
     rounding = 4 * np.finfo(columns.dtype).eps if columns.dtype.kind == "f" else 0.0
-    largest = np.abs(known).max()
-    width = max(float(np.ptp(c[np.isfinite(c)], axis=0)) if np.isfinite(c).any() else 0.0
-                for c in columns.astype(np.float64).T)  # fmt: skip
     for decimals in range(_MOST_DECIMALS + 1):
         scale = 10.0**decimals
-        if not width * scale <= levels - 1 or not largest * scale < 2**53:
+        if width * scale > levels - 1 or largest * scale >= 2**53:
             return None
         if np.abs(known * scale - np.rint(known * scale)).max() <= rounding * largest * scale:
             return decimals

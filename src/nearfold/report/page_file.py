@@ -41,6 +41,8 @@ MODULES = (
     "paint_webgl",
     "scatter_canvas",
     "pointing",
+    "hands",
+    "order",
     "view",
     "frames",
     "scatter",

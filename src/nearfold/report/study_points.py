@@ -125,7 +125,7 @@ def pack_points_of(
     return {
         "n": len(rows),
         "of": len(judge.X),
-        "ids": [str(i) for i in np.asarray(ids)[rows]] if ids is not None else None,
+        "ids": [str(i) for i in (rows if ids is None else np.asarray(ids)[rows])],
         "columns": [c for c in columns if c is not None],
         "default_color": "label" if asked is not None and judge.is_share else None,
     }

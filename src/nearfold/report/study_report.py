@@ -74,7 +74,7 @@ def write_report(
 def report_payload(
     comparison: Comparison, *, columns: Mapping[str, Any] | None = None, ids: Any = None
 ) -> dict[str, Any]:
-    """All that the page shows, as plain values (docs/report.md)."""
+    """All that the page shows, as plain values (page/PAYLOAD.md)."""
     judge, verdict = comparison.judge, comparison.verdict
     rows = comparison.plan.view_rows
     X = _as_seen(comparison, rows)

@@ -40,6 +40,8 @@ from nearfold.study.verdict import Verdict, judge_results
 
 _DIFFERENT_UNITS = 10.0  # ranges of columns that differ more than this are not of one kind
 _VIEW_ROWS = 100_000
+_LARGEST_SHARE = 0.25  # of the time that is left, for one space
+_NEIGHBORS = 5  # of the learner, if not told
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def compare(
     ids: Any = None,
     methods: Any = None,
     spaces: Mapping[str, Any] | None = None,
-    n_neighbors: int = 5,
+    n_neighbors: int | None = None,
     weights: str = "uniform",
     n_components: int | None = None,
     scale: bool | None = None,
@@ -152,7 +154,7 @@ def compare(
         do not tell. Without y and pairs, spaces are judged by the neighbours they keep.
     pairs, ids : must-link and cannot-link pairs, as metric learners take them.
     methods : names of spaces, "default" or "all". `spaces`: further ones, name -> any transformer.
-    n_neighbors, weights : of the learner that judges.
+    n_neighbors, weights : of the learner that judges; None: 5, or fewer if the rows are few.
     n_components : the same d' for all spaces; None: chosen (without y and pairs: 2).
     scale : whether columns are scaled before a space; None: decided by the held-out score.
     n_folds, n_repeats, set_aside : how rows are held out; None: by the size of the table.
@@ -208,7 +210,7 @@ def _appoint(
     y: Any,
     task: str | None,
     pairs: tuple[Any, Any],
-    k: int,
+    k: int | None,
     weights: str,
     scale: bool | None,
     options: dict[str, Any],
@@ -224,7 +226,7 @@ def _appoint(
         scaled = _different_units(X) if scale is None else scale
         options = {**options, "set_aside": False}
         original = _standardised(X) if scaled else X
-        k = _lowered(k, len(X), options["n_folds"])
+        k = _neighbors(k, len(X), options["n_folds"])
         return NeighborJudge(X, original, k=k, **options), scaled
     y = np.asarray(y)
     if y.shape != (len(X),):
@@ -240,17 +242,21 @@ def _appoint(
             raise InputError("the target is the same in all rows: there is nothing to learn.")
     elif len(np.unique(y)) < 2:
         raise InputError("all rows have the same label: there is nothing to tell apart.")
-    k = _lowered(k, len(X), options["n_folds"])
+    k = _neighbors(k, len(X), options["n_folds"])
     return LearnerJudge(X, y, task=task, k=k, weights=weights, **options), scale
 
 
-def _lowered(k: int, n: int, n_folds: int) -> int:
-    if k < 1:
-        raise InputError(f"n_neighbors={k}: at least one neighbour is needed.")
+def _neighbors(k: int | None, n: int, n_folds: int) -> int:
+    """As many as asked for, or five, or as there are in the training rows of a fold."""
     most = max(1, n - -(-n // n_folds) - 1)
-    if k > most:
-        warn(f"n_neighbors={k} is more than the training rows of a fold: {most} is used.")
-    return min(k, most)
+    if k is not None and not 1 <= k <= most:
+        raise InputError(
+            f"n_neighbors={k}: a fold has {most + 1} training rows, so give a number from 1 to "
+            f"{most}."
+        )
+    if k is None and most < _NEIGHBORS:
+        warn(f"a fold has {most + 1} training rows: the {most} nearest are used, not {_NEIGHBORS}.")
+    return min(_NEIGHBORS, most) if k is None else k
 
 
 def _different_units(X: Array) -> bool:
@@ -291,8 +297,9 @@ def _try_all(
     try:
         for i, candidate in enumerate(candidates):
             left = None if budget is None else budget - (time.monotonic() - started)
-            # What earlier spaces did not use goes to the later ones.
-            share = None if left is None else max(left, 0.0) / (len(candidates) - i)
+            # One space may take a quarter of what is left: few need it, and it is not lost.
+            fair = max(1 / (len(candidates) - i), _LARGEST_SHARE)
+            share = None if left is None else max(left, 0.0) * fair
             here = TrialPlan(**{**vars(plan), "first": i * len(folds)})
             results.append(try_space(candidate, here, _scaling(results, folds, scaled), share))
         reporter()("Spaces tried", plan.total, plan.total)

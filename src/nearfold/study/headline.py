@@ -109,8 +109,9 @@ class Headline:
                 "It is clearly better than every other space tried.", "它明显优于其他所有空间。"
             )
         return Told(
-            f"Not to be told apart from it: {', '.join(tied[:6])}{', ...' * (len(tied) > 6)}.",
-            f"与它没有明显差别的:{'、'.join(tied[:6])}{'等' * (len(tied) > 6)}。",
+            f"Not to be told apart from it: {', '.join(tied[:6])}"
+            f"{f' and {len(tied) - 6} more' if len(tied) > 6 else ''}.",
+            f"与它没有明显差别的:{'、'.join(tied[:6])}{f'等 {len(tied)} 个' * (len(tied) > 6)}。",
         )
 
     def _what(self, language: str) -> str:

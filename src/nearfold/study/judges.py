@@ -46,6 +46,7 @@ class Judge:
     score_name: Told
     chance: float | None = None
     is_share = True
+    limits = (0.0, 1.0)  # no score is beyond them, and no interval
 
     def __init__(self, X: Array, split: Split) -> None:
         self.X = X
@@ -128,6 +129,7 @@ class LearnerJudge(Judge):
         else:
             self.score_name = Told("R²", "R²")
             self.chance = 0.0
+            self.limits = (-np.inf, 1.0)
 
     def told_about(self, rows: Ints) -> Array:
         """Their labels or targets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 
 LANGUAGES = ("en", "zh")
@@ -13,6 +14,9 @@ class Told:
 
     en: str
     zh: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zh", _chinese_marks(self.zh))
 
     def __str__(self) -> str:
         return self.en
@@ -27,6 +31,17 @@ class Told:
     def as_dict(self) -> dict[str, str]:
         """By language."""
         return asdict(self)
+
+
+_MARKS = {",": "\uff0c", ":": "\uff1a", ";": "\uff1b", "(": "\uff08", ")": "\uff09"}
+_HALF_WIDTH = re.compile(r"(?<=\d),(?=\d)|([,:;()]) ?")
+
+
+def _chinese_marks(text: str) -> str:
+    """Full-width punctuation in a Chinese sentence; commas inside numbers stay."""
+    if not re.search("[\u4e00-\u9fff]", text):
+        return text
+    return _HALF_WIDTH.sub(lambda m: _MARKS[m[1]] if m[1] else m[0], text)
 
 
 def join(parts: list[Told]) -> Told:

@@ -146,7 +146,7 @@ def _try_fold(result: SpaceResult, plan: TrialPlan, fold: Fold, scaled: bool) ->
             dimensions_to_try(width, sparing=True) if tries_all else np.array([width])
         )
         result.scores = np.zeros((0, len(result.dimensions)))
-        result.about = " ".join(repr(model).split())
+        result.about = describe(model)
         result.model = model
         result.view = judge.place_rows(model, plan.view_rows)
         result.fit_rows, result.train_rows = len(rows), len(fold.train)
@@ -158,6 +158,12 @@ def _try_fold(result: SpaceResult, plan: TrialPlan, fold: Fold, scaled: bool) ->
     result.fit_seconds += fitted - started
     result.score_seconds += time.perf_counter() - fitted
     return outcomes
+
+
+def describe(model: Any) -> str:
+    """A model in a line, a pipeline step by step."""
+    steps = [step for _, step in getattr(model, "steps", [("", model)])]
+    return ", then ".join(" ".join(repr(step).split()) for step in steps)
 
 
 def rows_to_fit(candidate: Candidate, judge: Judge, train: Ints, seed: int) -> Ints:

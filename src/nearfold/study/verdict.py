@@ -7,7 +7,7 @@ of the better ones, and must beat chance as well; if there is none, that is said
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,7 +94,9 @@ def _rows(result: SpaceResult) -> Floats:
 def _score(result: SpaceResult, judge: Judge) -> Estimate:
     scores = result.fold_scores
     floor = judge.error_floor(float(scores.mean()), len(_rows(result)))
-    return estimate(scores, odds_of(judge), floor)
+    found = estimate(scores, odds_of(judge), floor)
+    low, high = np.clip([found.low, found.high], *judge.limits)
+    return replace(found, low=float(low), high=float(high))
 
 
 def _difference(result: SpaceResult, base: SpaceResult, judge: Judge) -> Estimate:

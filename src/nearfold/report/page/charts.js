@@ -39,7 +39,7 @@ function spread(values, margin = 0.06) {
 // The frame of a chart: axes, ticks, names. Returns the element and the two scales.
 export function frame({ xs, ys, xTicks, xName, yName, height = 300, label, xLog = false }) {
   const yTicks = niceTicks(...ys);
-  const left = 26 + LETTER * Math.max(...yTicks.map((tick) => showNumber(tick).length));
+  const left = 34 + LETTER * Math.max(...yTicks.map((tick) => showNumber(tick).length));
   const [right, top, bottom] = [WIDTH - 14, 14, height - 46];
   const x = (xLog ? logarithmic : linear)(...xs, left, right);
   const y = linear(...ys, bottom, top);
@@ -54,9 +54,10 @@ export function frame({ xs, ys, xTicks, xName, yName, height = 300, label, xLog 
     svg.append(draw("text", { x: x(tick), y: bottom + 18, "text-anchor": "middle" }, showNumber(tick)));
   }
   svg.append(draw("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" }));
-  svg.append(tell(draw("text", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle", class: "name" }), xName));
+  const middle = { "text-anchor": "middle", class: "name" };
+  svg.append(tell(draw("text", { x: (left + right) / 2, y: height - 8, ...middle }), xName));
   const turned = `translate(13 ${(top + bottom) / 2}) rotate(-90)`;
-  svg.append(tell(draw("text", { transform: turned, "text-anchor": "middle", class: "name" }), yName));
+  svg.append(tell(draw("text", { transform: turned, ...middle }), yName));
   return { svg, x, y, left, right, top, bottom };
 }
 
@@ -89,7 +90,7 @@ export function lineChart(curve) {
     const band = lineThrough([...through(one.high), ...through(one.low).reverse()]);
     svg.append(draw("path", { d: `${band}z`, class: `band line${i % 8}` }));
     svg.append(draw("path", { d: lineThrough(through(one.y)), class: `line line${i % 8}` }));
-    for (const [px, py] of through(one.y)) svg.append(draw("circle", { cx: px, cy: py, r: 2.6, class: `dot line${i % 8}` }));
+    for (const [cx, cy] of through(one.y)) svg.append(draw("circle", { cx, cy, r: 2.6, class: `dot line${i % 8}` }));
     for (const kind of ["best", "chosen"]) {
       const j = one.x.indexOf(one[kind]);
       if (j >= 0) svg.append(turningPoint(kind, x(one.x[j]), y(one.y[j]), one, i));
@@ -100,7 +101,8 @@ export function lineChart(curve) {
 
 function turningPoint(kind, px, py, one, i) {
   const mark = draw("circle", { cx: px, cy: py, r: kind === "chosen" ? 7 : 5, class: `${kind} line${i % 8}` });
-  return draw("g", {}, mark, tell(draw("title"), kind === "chosen" ? "chosen_at" : "best_at", { name: one.name, d: one[kind] }));
+  const words = kind === "chosen" ? "chosen_at" : "best_at";
+  return draw("g", {}, mark, tell(draw("title"), words, { name: one.name, d: one[kind] }));
 }
 
 function lineLegend(series) {
@@ -117,23 +119,24 @@ function lineLegend(series) {
 // Shares of variance as bars, their sum as a line, what noise would give as a dashed line.
 export function screeChart(scree) {
   const shown = Math.min(scree.share.length, 50);
-  const top = Math.max(1e-9, ...(scree.cumulative ?? []).slice(0, shown), ...scree.share.slice(0, shown));
-  const place = frame({ xs: [0.5, shown + 0.5], ys: [0, top * 1.04], xName: "axis_number", yName: "share_of_variance",
-    xTicks: niceTicks(1, shown, 8).filter((tick) => Number.isInteger(tick) && tick >= 1), label: "scree" });
-  const { svg, x, y, bottom } = place;
+  const most = Math.max(1e-9, ...(scree.cumulative ?? []).slice(0, shown), ...scree.share.slice(0, shown));
+  const { svg, x, y, bottom } = frame({ xs: [0.5, shown + 0.5], ys: [0, most * 1.04], label: "scree",
+    xName: "axis_number", yName: "share_of_variance",
+    xTicks: niceTicks(1, shown, 8).filter((tick) => Number.isInteger(tick) && tick >= 1) });
   const wide = Math.max(1.5, (x(2) - x(1)) * 0.7);
   for (let i = 0; i < shown; i += 1) {
-    const bar = draw("rect", { x: x(i + 1) - wide / 2, y: y(scree.share[i]), width: wide, height: Math.max(0, bottom - y(scree.share[i])), class: "bar" });
+    const top = y(scree.share[i]);
+    const size = { width: wide, height: Math.max(0, bottom - top) };
+    const bar = draw("rect", { x: x(i + 1) - wide / 2, y: top, ...size, class: "bar" });
     bar.append(draw("title", {}, `${i + 1}: ${showNumber(100 * scree.share[i], 2)} %`));
     svg.append(bar);
   }
   const through = (values) => lineThrough(values.slice(0, shown).map((value, i) => [x(i + 1), y(value)]));
   if (scree.cumulative) svg.append(draw("path", { d: through(scree.cumulative), class: "line line1" }));
   if (scree.noise) svg.append(draw("path", { d: through(scree.noise), class: "line noise" }));
-  const keys = make("ul", { class: "keys" }, make("li", {}, make("i", { class: "swatch bar" }), worded("span", "share_each")));
-  if (scree.cumulative) keys.append(make("li", {}, make("i", { class: "swatch line1" }), worded("span", "share_sum")));
-  if (scree.noise) keys.append(make("li", {}, make("i", { class: "swatch noise" }), worded("span", "share_noise")));
-  return make("figure", {}, svg, keys);
+  const key = (style, words) => make("li", {}, make("i", { class: `swatch ${style}` }), worded("span", words));
+  return make("figure", {}, svg, make("ul", { class: "keys" }, key("bar", "share_each"),
+    scree.cumulative ? key("line1", "share_sum") : null, scree.noise ? key("noise", "share_noise") : null));
 }
 
 // Distances before and after, a small square per pair.
@@ -159,19 +162,22 @@ export function heatMap({ labels, counts }) {
   const short = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
   const left = 34 + LETTER * Math.max(...labels.map((text) => short(String(text)).length));
   const top = 26 + (cell < 30 ? LETTER * Math.max(...labels.map((text) => short(String(text)).length)) * 0.9 : 14);
-  const svg = draw("svg", { viewBox: `0 0 ${left + n * cell + 8} ${top + n * cell + 8}`, class: "chart heat", role: "img" });
-  svg.style.maxWidth = `${left + n * cell + 8}px`;
+  const [width, height] = [left + n * cell + 8, top + n * cell + 8];
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart heat", role: "img" });
+  svg.style.maxWidth = `${width}px`;
   tell(svg, "confusion", {}, "aria-label");
   svg.append(tell(draw("text", { x: left, y: 12, class: "name" }), "predicted"));
-  svg.append(tell(draw("text", { transform: `translate(12 ${top + n * cell}) rotate(-90)`, class: "name" }), "true_class"));
+  const upward = `translate(12 ${top + n * cell}) rotate(-90)`;
+  svg.append(tell(draw("text", { transform: upward, class: "name" }), "true_class"));
   const every = Math.ceil(11 / cell);
   labels.forEach((text, i) => {
     if (i % every) return;
     const name = short(String(text));
     const middle = (i + 0.5) * cell;
     svg.append(draw("text", { x: left - 6, y: top + middle + 4, "text-anchor": "end" }, name));
-    const turned = cell < 30 ? `translate(${left + middle + 4} ${top - 6}) rotate(-60)` : `translate(${left + middle} ${top - 7})`;
-    svg.append(draw("text", { transform: turned, "text-anchor": cell < 30 ? "start" : "middle" }, name));
+    const narrow = cell < 30;
+    const turned = `translate(${left + middle + (narrow ? 4 : 0)} ${top - 7})${narrow ? " rotate(-60)" : ""}`;
+    svg.append(draw("text", { transform: turned, "text-anchor": narrow ? "start" : "middle" }, name));
   });
   counts.forEach((line, i) => drawHeatLine(svg, line, i, { labels, left, top, cell }));
   return make("figure", {}, svg);
@@ -188,20 +194,23 @@ function drawHeatLine(svg, line, i, { labels, left, top, cell }) {
     svg.append(box);
     if (cell >= 22 && count) {
       const strong = count / sum > 0.35;
-      svg.append(draw("text", { x: px + cell / 2, y: py + cell / 2 + 4, "text-anchor": "middle", class: strong ? "on" : "off" }, String(count)));
+      const middle = { x: px + cell / 2, y: py + cell / 2 + 4, "text-anchor": "middle" };
+      svg.append(draw("text", { ...middle, class: strong ? "on" : "off" }, String(count)));
     }
   });
 }
 
 // Names with bars; negative ones to the left.
-export function barList(names, values, most = 20) {
+export function barList(names, values, most) {
   const order = values.map((_, i) => i).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a])).slice(0, most);
   const largest = Math.max(1e-300, ...order.map((i) => Math.abs(values[i])));
   const list = make("table", { class: "bars" });
   for (const i of order) {
     const bar = make("i", { class: values[i] < 0 ? "bar minus" : "bar" });
     bar.style.width = `${(100 * Math.abs(values[i])) / largest}%`;
-    list.append(make("tr", {}, make("th", { scope: "row", title: names[i] }, names[i]), make("td", { class: "track" }, bar),
+    list.append(make("tr", {},
+      make("th", { scope: "row", title: names[i] }, names[i]),
+      make("td", { class: "track" }, bar),
       make("td", { class: "number" }, showNumber(Number(values[i].toPrecision(3))))));
   }
   return list;

@@ -3,9 +3,12 @@
 import { SHAPES } from "./shapes.js";
 
 // Okabe and Ito's, black replaced by what can be seen on dark paper, with a purple and a brown.
-const BY_DAY = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800", "#5D3A9B", "#7F7F7F", "#7A4A1E"];
-const BY_NIGHT = ["#3D9BDC", "#E69F00", "#1DBF93", "#E8702A", "#DB8FBA", "#7CC8F5", "#D2C52E", "#A98BE0", "#A6A6A6", "#C08A5A"];
-const CIVIDIS = ["#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bcae6c", "#dec958", "#fee838"];
+const BY_DAY = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7",
+  "#56B4E9", "#B8A800", "#5D3A9B", "#7F7F7F", "#7A4A1E"];
+const BY_NIGHT = ["#3D9BDC", "#E69F00", "#1DBF93", "#E8702A", "#DB8FBA",
+  "#7CC8F5", "#D2C52E", "#A98BE0", "#A6A6A6", "#C08A5A"];
+const CIVIDIS = ["#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78",
+  "#9b9476", "#bcae6c", "#dec958", "#fee838"];
 const NO_VALUE = { light: "#c9ccd1", dark: "#4b5058" };
 
 export function parseHex(hex) {

@@ -39,7 +39,9 @@ export function selectionCsv(points, selection, spaces) {
     if (!selection[row]) continue;
     const line = [points.ids ? points.idOf(row) : row];
     for (const column of points.columns) line.push(rawValue(column, row));
-    for (const space of spaces) line.push(...[0, 1].map((axis) => Number(space.coordinates[2 * row + axis].toPrecision(6))));
+    for (const { coordinates } of spaces) {
+      line.push(...[0, 1].map((axis) => Number(coordinates[2 * row + axis].toPrecision(6))));
+    }
     lines.push(line);
   }
   return toCsv(lines);
@@ -63,9 +65,10 @@ export async function pictureSvg(scatter, { title, note, legend, ink, marks }) {
   const { width, height } = scatter;
   const [top, side] = [34, legend.length ? 170 : 0];
   const lines = Math.max(height + 30, 20 * legend.length);
-  const svg = draw("svg", { xmlns: "http://www.w3.org/2000/svg", width: width + side, height: top + lines,
-    viewBox: `0 0 ${width + side} ${top + lines}`, "font-family": "system-ui, sans-serif", "font-size": 12, fill: ink });
-  svg.append(draw("rect", { width: width + side, height: top + lines, fill: rgb(scatter.background) }));
+  const size = { width: width + side, height: top + lines };
+  const svg = draw("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, fill: ink,
+    "font-family": "system-ui, sans-serif", "font-size": 12 });
+  svg.append(draw("rect", { ...size, fill: rgb(scatter.background) }));
   svg.append(draw("text", { x: 10, y: 22, "font-size": 15, "font-weight": 600 }, xmlText(title)));
   const inner = draw("g", { transform: `translate(0 ${top})` });
   const large = scatter.n > MOST_SHAPES;
@@ -78,7 +81,8 @@ export async function pictureSvg(scatter, { title, note, legend, ink, marks }) {
     svg.append(draw("path", { d: shapePath(shape, width + 16, top + 8 + 20 * i, 5), fill: colour }));
     svg.append(draw("text", { x: width + 28, y: top + 12 + 20 * i }, xmlText(name)));
   });
-  return new Blob(['<?xml version="1.0" encoding="UTF-8"?>\n', new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+  const text = new XMLSerializer().serializeToString(svg);
+  return new Blob(['<?xml version="1.0" encoding="UTF-8"?>\n', text], { type: "image/svg+xml" });
 }
 
 function pointsOf(scatter) {
@@ -91,8 +95,11 @@ function pointsOf(scatter) {
       const [x, y] = scatter.screenOf(row);
       if (x < -radius || y < -radius || x > width + radius || y > height + radius) continue;
       const faded = selection && !selectedPass;
-      marks.push(draw("path", { d: shapePath(look[4 * row + 3], x, y, radius), fill: rgb(look.subarray(4 * row, 4 * row + 3)),
-        "fill-opacity": (faded ? 0.14 : 1) * opacity }));
+      marks.push(draw("path", {
+        d: shapePath(look[4 * row + 3], x, y, radius),
+        fill: rgb(look.subarray(4 * row, 4 * row + 3)),
+        "fill-opacity": (faded ? 0.14 : 1) * opacity,
+      }));
     }
   }
   return marks;

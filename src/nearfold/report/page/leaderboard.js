@@ -70,21 +70,24 @@ function scaleOf(payload) {
 }
 
 function intervalOf(line, scale) {
-  const svg = draw("svg", { viewBox: `0 0 ${TRACK} 24`, width: TRACK, height: 24, class: "interval", "aria-hidden": "true" });
+  const size = { viewBox: `0 0 ${TRACK} 24`, width: TRACK, height: 24 };
+  const svg = draw("svg", { ...size, class: "interval", "aria-hidden": "true" });
   for (const kind of ["chance", "reference"]) {
     if (scale[kind] === null) continue;
     const at = scale.map(scale[kind]);
     svg.append(draw("line", { x1: at, x2: at, y1: 0, y2: 24, class: kind }));
   }
   if (Number.isFinite(line.low) && Number.isFinite(line.high)) {
-    svg.append(draw("line", { x1: scale.map(line.low), x2: scale.map(line.high), y1: 12, y2: 12, class: `reach ${line.verdict}` }));
+    const [x1, x2] = [scale.map(line.low), scale.map(line.high)];
+    svg.append(draw("line", { x1, x2, y1: 12, y2: 12, class: `reach ${line.verdict}` }));
   }
   svg.append(draw("circle", { cx: scale.map(line.score), cy: 12, r: 4.5, class: `dot ${line.verdict}` }));
   return svg;
 }
 
 function bracket(low, high, digits) {
-  return Number.isFinite(low) && Number.isFinite(high) ? `[${showNumber(low, digits)}, ${showNumber(high, digits)}]` : "";
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return "";
+  return `[${showNumber(low, digits)}, ${showNumber(high, digits)}]`;
 }
 
 function signed(value, digits) {
@@ -99,8 +102,10 @@ function scoreCell(line, scale) {
 }
 
 function differenceCell(line) {
-  if (line.verdict === "reference" || !Number.isFinite(line.difference)) return make("td", { class: "number quiet" }, "–");
-  const p = Number.isFinite(line.p) ? make("span", { class: "quiet" }, line.p < 0.001 ? " p < 0.001" : ` p = ${showNumber(line.p, 3)}`) : null;
+  const compared = line.verdict !== "reference" && Number.isFinite(line.difference);
+  if (!compared) return make("td", { class: "number quiet" }, "–");
+  const chance = line.p < 0.001 ? " p < 0.001" : ` p = ${showNumber(line.p, 3)}`;
+  const p = Number.isFinite(line.p) ? make("span", { class: "quiet" }, chance) : null;
   return make("td", { class: "number" }, make("span", {}, signed(line.difference, 4)),
     make("span", { class: "quiet" }, ` ${bracket(line.difference_low, line.difference_high, 3)}`), p);
 }
@@ -121,7 +126,9 @@ function nameCell(line, payload, show) {
 
 function lineOf(line, payload, scale, show) {
   const known = VERDICTS.includes(line.verdict);
-  const verdict = make("td", {}, known ? worded("span", `verdict_${line.verdict}`, {}, { class: `verdict ${line.verdict}` }) : given("span", line.verdict));
+  const style = { class: `verdict ${line.verdict}` };
+  const word = known ? worded("span", `verdict_${line.verdict}`, {}, style) : given("span", line.verdict);
+  const verdict = make("td", {}, word);
   if (line.note) verdict.append(given("small", line.note));
   const row = make("tr", { class: line.name === payload.winner ? "winner" : null },
     nameCell(line, payload, show),

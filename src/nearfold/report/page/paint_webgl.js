@@ -55,12 +55,17 @@ void main() {
 const ATTRIBUTES = { from: 0, to: 1, look: 2, state: 3 };
 const UNIFORMS = ["mix", "centre", "scale", "radius", "opacity", "selected", "background"];
 
+let knownSlow = false; // asked once per page
+
 export class WebglPainter {
   // Null when the browser has no WebGL2, or only a slow one and that is not insisted on.
   static create(evenSlow, restored) {
+    if (knownSlow && !evenSlow) return null;
     const canvas = document.createElement("canvas");
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, failIfMajorPerformanceCaveat: !evenSlow });
-    return gl && (evenSlow || !isSoftware(gl)) ? new WebglPainter(canvas, gl, restored) : null;
+    const wanted = { alpha: false, antialias: false, depth: false, failIfMajorPerformanceCaveat: !evenSlow };
+    const gl = canvas.getContext("webgl2", wanted);
+    knownSlow = !gl || isSoftware(gl);
+    return gl && (evenSlow || !knownSlow) ? new WebglPainter(canvas, gl, restored) : null;
   }
 
   constructor(canvas, gl, restored) {

@@ -1,5 +1,6 @@
 // Beside the pictures: the legend, the selection, the neighbours of a clicked point, the tooltip.
 import { categoryColour, categoryShape, isDark, rampColour, rgb } from "./colours.js";
+import { rangeOf } from "./points.js";
 import { shapePath } from "./shapes.js";
 import { draw, label, make, say, showNumber, worded } from "./text.js";
 
@@ -40,8 +41,8 @@ export class Legend {
     const bar = make("div", { class: "ramp" });
     const stops = Array.from({ length: 9 }, (_, i) => rgb(rampColour(i / 8, isDark())));
     bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    return make("div", {}, bar, make("div", { class: "ends" }, make("span", {}, showNumber(Number(column.low.toPrecision(4)))),
-      make("span", {}, showNumber(Number(column.high.toPrecision(4))))));
+    const ends = [column.low, column.high].map((end) => make("span", {}, showNumber(Number(end.toPrecision(4)))));
+    return make("div", {}, bar, make("div", { class: "ends" }, ends));
   }
 
   list(column) {
@@ -49,12 +50,14 @@ export class Legend {
     const codes = Array.from({ length: Math.min(classes, MOST_LEGEND) }, (_, code) => code);
     if (column.missing) codes.push(-1);
     const items = codes.map((code) => {
-      const button = make("button", { type: "button", "data-code": code, onclick: () => this.toggle(code) }, swatch(code),
+      const press = { type: "button", "data-code": code, onclick: () => this.toggle(code) };
+      const button = make("button", press, swatch(code),
         make("span", { class: "name" }, column.categoryOf(code)),
         make("span", { class: "count" }, showNumber(code < 0 ? column.missing : column.counts[code])));
       return make("li", {}, label(button, "highlight", { name: column.categoryOf(code) }));
     });
-    if (classes > MOST_LEGEND) items.push(make("li", { class: "quiet" }, say("and_more", { n: classes - MOST_LEGEND })));
+    const rest = classes - MOST_LEGEND;
+    if (rest > 0) items.push(make("li", { class: "quiet" }, say("and_more", { n: rest })));
     return make("ul", {}, items);
   }
 
@@ -87,7 +90,8 @@ export class SelectionPanel {
       this.body.replaceChildren(make("p", { class: "quiet" }, say("nothing_selected")));
       return;
     }
-    const csv = worded("button", "save_csv", {}, { type: "button", class: "csv", onclick: () => this.bench.saveCsv() });
+    const save = { type: "button", class: "csv", onclick: () => this.bench.saveCsv() };
+    const csv = worded("button", "save_csv", {}, save);
     const clear = worded("button", "clear", {}, { type: "button", onclick: () => this.bench.select(null) });
     this.body.replaceChildren(make("p", {}, make("b", {}, say("selected_count", { n: this.size, of: points.n }))),
       colour?.column.values ? this.summary(colour.column, selection) : "",
@@ -113,16 +117,18 @@ export class SelectionPanel {
         make("td", { class: "track" }, bar), make("td", { class: "number" }, showNumber(count)));
     });
     const rest = sorted.length - MOST_SHARES;
-    return make("div", {}, make("table", { class: "bars" }, lines), rest > 0 ? make("p", { class: "quiet" }, say("and_more", { n: rest })) : null);
+    const more = rest > 0 ? make("p", { class: "quiet" }, say("and_more", { n: rest })) : null;
+    return make("div", {}, make("table", { class: "bars" }, lines), more);
   }
 
   range(column, selection) {
     const chosen = [...column.values].filter((value, row) => selection[row] && !Number.isNaN(value));
     if (!chosen.length) return make("p", {}, say("no_value"));
     const mean = chosen.reduce((sum, value) => sum + value / chosen.length, 0);
-    const [low, high] = chosen.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [chosen[0], chosen[0]]);
+    const [low, high] = rangeOf(chosen);
     const show = (value) => showNumber(Number(value.toPrecision(4)));
-    return make("p", {}, say("selected_range", { name: column.title, mean: show(mean), low: show(low), high: show(high) }));
+    const values = { name: column.title, mean: show(mean), low: show(low), high: show(high) };
+    return make("p", {}, say("selected_range", values));
   }
 }
 
@@ -156,12 +162,15 @@ export class NeighborPanel {
     const common = original ? rows.filter((row) => original.includes(row)).length : null;
     const items = rows.map((row) => {
       const value = colour?.column.values ? ` · ${colour.column.textOf(row)}` : "";
-      const kept = original?.includes(row) ? label(make("span", { class: "kept", role: "img" }, "✓"), "kept") : null;
-      return make("li", {}, markOf(colour?.column, row), make("button", { type: "button", class: "link", "data-row": row,
-        onclick: () => this.bench.click(row) }, points.idOf(row)), make("span", { class: "quiet" }, value), kept);
+      const tick = () => label(make("span", { class: "kept", role: "img" }, "✓"), "kept");
+      const press = { type: "button", class: "link", "data-row": row, onclick: () => this.bench.click(row) };
+      return make("li", {}, markOf(colour?.column, row), make("button", press, points.idOf(row)),
+        make("span", { class: "quiet" }, value), original?.includes(row) ? tick() : null);
     });
-    const overlap = common === null ? null : make("span", { class: "quiet" }, ` ${say("overlap_count", { n: common, of: original.length })}`);
-    return make("div", { class: `near ${kind}` }, make("h4", {}, make("i", { class: `sign ${kind}` }), title, overlap), make("ol", {}, items));
+    const count = common === null ? "" : ` ${say("overlap_count", { n: common, of: original.length })}`;
+    const sign = make("i", { class: `sign ${kind}` });
+    return make("div", { class: `near ${kind}` },
+      make("h4", {}, sign, title, make("span", { class: "quiet" }, count)), make("ol", {}, items));
   }
 }
 
@@ -176,10 +185,14 @@ export class Tooltip {
     this.element.hidden = row < 0;
     if (row < 0) return;
     const { points, colour } = this.bench;
-    const columns = [...new Set([colour?.column, ...points.columns, ...(picture.space?.perRow ?? [])])].filter((column) => column?.values);
-    const lines = columns.slice(0, MOST_TOLD).map((column) => make("tr", {}, make("th", {}, column.title), make("td", {}, column.textOf(row))));
-    if (columns.length > MOST_TOLD) lines.push(make("tr", {}, make("td", { colspan: 2 }, say("and_more", { n: columns.length - MOST_TOLD }))));
-    this.element.replaceChildren(make("b", {}, markOf(colour?.column, row), points.idOf(row)), make("table", {}, lines));
+    const all = new Set([colour?.column, ...points.columns, ...(picture.space?.perRow ?? [])]);
+    const columns = [...all].filter((column) => column?.values);
+    const lines = columns.slice(0, MOST_TOLD).map((column) =>
+      make("tr", {}, make("th", {}, column.title), make("td", {}, column.textOf(row))));
+    const rest = columns.length - MOST_TOLD;
+    if (rest > 0) lines.push(make("tr", {}, make("td", { colspan: 2 }, say("and_more", { n: rest }))));
+    const name = make("b", {}, markOf(colour?.column, row), points.idOf(row));
+    this.element.replaceChildren(name, make("table", {}, lines));
     const box = picture.host.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.element;
     const right = box.left + x + 16 + width < window.innerWidth;

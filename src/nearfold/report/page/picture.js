@@ -6,7 +6,13 @@ import { createScatter } from "./scatter.js";
 import { label, make, say, showNumber, tell, worded } from "./text.js";
 
 // The numbers of a space that are told under its picture, and their words.
-const QUALITIES = { trustworthiness: "trustworthiness", continuity: "continuity", overlap: "overlap", shepard: "distances", stress: "stress" };
+const QUALITIES = {
+  trustworthiness: "trustworthiness",
+  continuity: "continuity",
+  overlap: "overlap",
+  shepard: "distances",
+  stress: "stress",
+};
 
 export class Picture {
   // side: "left" or "right"; bench: the pair of pictures this one belongs to
@@ -44,7 +50,8 @@ export class Picture {
       this.choice.append(make("option", { value: i }, space.name + size));
     });
     label(this.choice, `choose_${this.side}`);
-    const button = (key, sign, act) => label(make("button", { type: "button", class: "tool", onclick: act }, sign), key);
+    const button = (key, sign, onclick) =>
+      label(make("button", { type: "button", class: "tool", onclick }, sign), key);
     this.panButton = button("tool_pan", "✥", () => this.scatter.setTool("pan"));
     this.lassoButton = button("tool_lasso", "◌", () => this.scatter.setTool("lasso"));
     return make("div", { class: "bar" }, this.choice,
@@ -85,8 +92,10 @@ export class Picture {
 
   describe() {
     const known = Object.keys(QUALITIES).filter((key) => Number.isFinite(this.space.quality[key]));
-    const facts = known.map((key) => make("span", { class: "fact" },
-      tell(worded("span", QUALITIES[key]), `${QUALITIES[key]}_help`, {}, "title"), make("b", {}, showNumber(this.space.quality[key], 3))));
+    const facts = known.map((key) => {
+      const name = tell(worded("span", QUALITIES[key]), `${QUALITIES[key]}_help`, {}, "title");
+      return make("span", { class: "fact" }, name, make("b", {}, showNumber(this.space.quality[key], 3)));
+    });
     const shown = this.space.shown ? worded("span", this.space.shown) : null;
     this.caption.replaceChildren(make("p", {}, shown), make("p", { class: "facts" }, facts));
   }

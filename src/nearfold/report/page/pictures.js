@@ -22,7 +22,8 @@ export class Bench {
     this.selected = new SelectionPanel(this);
     this.neighbors = new NeighborPanel(this);
     this.tooltip = new Tooltip(this);
-    this.colour = this.choices.find((one) => one.column.name === payload.points?.default_color) ?? this.choices[0] ?? null;
+    const usual = payload.points?.default_color;
+    this.colour = this.choices.find((one) => one.column.name === usual) ?? this.choices[0] ?? null;
     this.element = make("div", { class: "bench" }, this.buildControls(),
       make("div", { class: "pair" }, this.left.element, this.right.element),
       make("aside", { class: "side" }, this.legend.element, this.selected.element, this.neighbors.element));
@@ -39,8 +40,8 @@ export class Bench {
     this.opacitySlider = slider("opacity", 0.1, 1, 0.05, opacity);
     this.morphButton = worded("button", "morph", {}, { type: "button", onclick: () => this.morph() });
     const named = (key, control) => make("label", {}, worded("span", key), control);
-    return make("div", { class: "controls" }, named("colour_by", this.colourChoice), named("point_size", this.sizeSlider),
-      named("opacity", this.opacitySlider), this.morphButton);
+    return make("div", { class: "controls" }, named("colour_by", this.colourChoice),
+      named("point_size", this.sizeSlider), named("opacity", this.opacitySlider), this.morphButton);
   }
 
   fillColours() {
@@ -104,7 +105,8 @@ export class Bench {
   }
 
   tellMorph() {
-    tell(this.morphButton, this.morphed ? "morph_back" : "morph", { left: this.left.chosen?.name ?? "", right: this.right.chosen?.name ?? "" });
+    const names = { left: this.left.chosen?.name ?? "", right: this.right.chosen?.name ?? "" };
+    tell(this.morphButton, this.morphed ? "morph_back" : "morph", names);
     this.morphButton.setAttribute("aria-pressed", String(this.morphed));
   }
 
@@ -132,13 +134,15 @@ export class Bench {
   }
 
   resize() {
-    for (const picture of this.pictures) picture.scatter.setSizes(Number(this.sizeSlider.value), Number(this.opacitySlider.value));
+    const [size, opacity] = [Number(this.sizeSlider.value), Number(this.opacitySlider.value)];
+    for (const picture of this.pictures) picture.scatter.setSizes(size, opacity);
   }
 
   legendItems() {
     const column = this.colour?.column;
     if (!column || column.kind !== "category") return [];
-    return column.categories.slice(0, MOST_IN_SVG).map((name, i) => ({ name, colour: categoryColour(i, isDark()), shape: categoryShape(i) }));
+    return column.categories.slice(0, MOST_IN_SVG).map((name, i) =>
+      ({ name, colour: categoryColour(i, isDark()), shape: categoryShape(i) }));
   }
 
   // --- selection ---
@@ -152,8 +156,8 @@ export class Bench {
 
   selectCategories(codes) {
     const { values, counts } = this.colour.column;
-    const chosen = codes.size ? Uint8Array.from(values, (code) => (codes.has(code >= counts.length ? -1 : code) ? 1 : 0)) : null;
-    this.select(chosen, codes);
+    const isChosen = (code) => codes.has(code < counts.length ? code : -1);
+    this.select(codes.size ? Uint8Array.from(values, (code) => Number(isChosen(code))) : null, codes);
   }
 
   // codes: the classes of the legend that made this selection, if any did

@@ -94,7 +94,8 @@ export class Column {
     const value = this.values[row];
     if (this.kind === "category") return this.categoryOf(value);
     if (Number.isNaN(value)) return say("no_value");
-    return this.decimals === null ? showNumber(Number(value.toPrecision(this.digits))) : value.toFixed(this.decimals).replace("-", "−");
+    if (this.decimals !== null) return value.toFixed(this.decimals).replace("-", "−");
+    return showNumber(Number(value.toPrecision(this.digits)));
   }
 
   // Red, green, blue, shape of every point.
@@ -161,7 +162,8 @@ function listed(rows, row, k) {
   return [...rows.subarray(row * k, (row + 1) * k)].filter((other) => other >= 0 && other !== row);
 }
 
-function rangeOf(values) {
+// The least and the greatest value that there is.
+export function rangeOf(values) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
     if (value < low) low = value;

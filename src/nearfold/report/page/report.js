@@ -25,7 +25,8 @@ function buildTop(payload, follow) {
     follow();
   } }, "◐"), "theme");
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => follow());
-  return make("div", { class: "top" }, make("span", { class: "brand" }, "Nearfold"), make("span", { class: "what" }, payload.title ?? ""), language, theme);
+  return make("div", { class: "top" }, make("span", { class: "brand" }, "Nearfold"),
+    make("span", { class: "what" }, payload.title ?? ""), language, theme);
 }
 
 function buildHeader(payload) {
@@ -55,14 +56,15 @@ function firstSpaces(payload) {
   const lines = payload.leaderboard ?? [];
   const indexOf = (test) => lines.find((line) => test(line) && Number.isInteger(line.space))?.space;
   const right = indexOf((line) => line.name === payload.winner) ?? indexOf(() => true) ?? 0;
-  const left = indexOf((line) => line.verdict === "reference" && line.space !== right) ?? (right === 0 ? payload.spaces.length - 1 : 0);
-  return [left, right];
+  const left = indexOf((line) => line.verdict === "reference" && line.space !== right);
+  return [left ?? (right === 0 ? payload.spaces.length - 1 : 0), right];
 }
 
 function buildPictures(points, bench) {
   const part = section("pictures", "pictures");
   if (points.n < points.of) part.append(worded("p", "sampled", { n: points.n, of: points.of }, { class: "notice" }));
-  part.append(worded("p", "pictures_help", {}, { class: "lead" }), bench.element, worded("p", "keys_help", {}, { class: "quiet small" }));
+  part.append(worded("p", "pictures_help", {}, { class: "lead" }), bench.element);
+  part.append(worded("p", "keys_help", {}, { class: "quiet small" }));
   return part;
 }
 
@@ -78,7 +80,9 @@ async function build(payload) {
     document.getElementById("pictures").scrollIntoView({ behavior: bench.pace() ? "smooth" : "auto" });
   };
   const main = make("main", {}, buildHeader(payload));
-  if (payload.leaderboard?.length) main.append(section("leaderboard", "leaderboard", scoreWords(payload), buildLeaderboard(payload, show)));
+  if (payload.leaderboard?.length) {
+    main.append(section("leaderboard", "leaderboard", scoreWords(payload), buildLeaderboard(payload, show)));
+  }
   if (bench) main.append(buildPictures(points, bench));
   main.append(...(await buildSections(payload)));
   page.append(buildTop(payload, () => bench?.follow()), main, worded("footer", "made_by"));
@@ -95,6 +99,7 @@ async function start() {
 }
 
 start().catch((error) => {
-  document.getElementById("page").append(make("p", { class: "plain", role: "alert" }, say("broken"), ` ${error.message}`));
+  const said = make("p", { class: "plain", role: "alert" }, say("broken"), ` ${error.message}`);
+  document.getElementById("page").append(said);
   throw error;
 });

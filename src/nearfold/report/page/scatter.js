@@ -9,13 +9,14 @@
 // wheelhint.
 import { Frames } from "./frames.js";
 import { Grid } from "./grid.js";
+import { gesturesOf } from "./hands.js";
+import { gather, shuffled } from "./order.js";
 import { WebglPainter } from "./paint_webgl.js";
 import { Pointing } from "./pointing.js";
 import { CanvasPainter } from "./scatter_canvas.js";
 import { View } from "./view.js";
 
 const LASSO_COLOUR = "#d55e00";
-const STEP = 40; // pixels an arrow key moves the picture
 
 // options: painter ("canvas": do not try WebGL; "webgl": even where a program plays the graphics
 // card, which is slower than our own canvas), label (for screen readers)
@@ -38,7 +39,8 @@ export class Scatter {
     this.mix = 0; // how far the points are on their way to `target`
     this.target = null;
     this.frames = new Frames((count) => this.paint(count), (now) => this.travel(now));
-    const webgl = options.painter === "canvas" ? null : WebglPainter.create(options.painter === "webgl", () => this.redraw());
+    const { painter } = options;
+    const webgl = painter === "canvas" ? null : WebglPainter.create(painter === "webgl", () => this.redraw());
     this.painter = webgl ?? new CanvasPainter();
     this.painter.canvas.setAttribute("aria-hidden", "true");
     this.overlay = document.createElement("canvas");
@@ -46,7 +48,7 @@ export class Scatter {
     this.overlay.setAttribute("role", "application");
     if (options.label) this.overlay.setAttribute("aria-label", options.label);
     host.append(this.painter.canvas, this.overlay);
-    this.pointing = new Pointing(this.overlay, this.gestures());
+    this.pointing = new Pointing(this.overlay, gesturesOf(this));
     this.watcher = new ResizeObserver(() => this.resize());
     this.watcher.observe(host);
     this.resize();
@@ -178,20 +180,6 @@ export class Scatter {
 
   // --- hands ---
 
-  gestures() {
-    return {
-      pan: (dx, dy) => this.pan(dx, dy),
-      zoom: (factor, px, py) => this.zoom(factor, px, py),
-      lasso: (path, done) => this.drawLasso(path, done),
-      hover: (px, py) => this.emit("hover", this.pick(px, py), px, py),
-      leave: () => this.emit("hover", -1, 0, 0),
-      click: (px, py) => this.emit("click", this.pick(px, py), px, py),
-      key: (name) => this.key(name),
-      wantsLasso: (event) => this.tool === "lasso" || event.shiftKey,
-      wheelHint: () => this.emit("wheelhint"),
-    };
-  }
-
   pan(dx, dy) {
     this.window.pan(dx, dy);
     this.moved();
@@ -216,26 +204,6 @@ export class Scatter {
   pickMiddle() {
     const row = this.index().nearest(this.window.x, this.window.y, 10);
     this.emit("click", row, ...(row < 0 ? [0, 0] : this.screenOf(row)));
-  }
-
-  // True if the key means something here.
-  key(name) {
-    const actions = {
-      ArrowLeft: () => this.pan(STEP, 0),
-      ArrowRight: () => this.pan(-STEP, 0),
-      ArrowUp: () => this.pan(0, STEP),
-      ArrowDown: () => this.pan(0, -STEP),
-      "+": () => this.zoom(1.25),
-      "=": () => this.zoom(1.25),
-      "-": () => this.zoom(0.8),
-      0: () => this.reset(),
-      l: () => this.setTool(this.tool === "lasso" ? "pan" : "lasso"),
-      Escape: () => this.emit("clear"),
-      Enter: () => this.pickMiddle(),
-    };
-    const action = actions[name.length === 1 ? name.toLowerCase() : name];
-    action?.();
-    return Boolean(action);
   }
 
   // --- movement ---
@@ -347,24 +315,4 @@ export class Scatter {
     this.painter.canvas.remove();
     this.overlay.remove();
   }
-}
-
-function gather(values, order, width, Kind) {
-  const gathered = new Kind(values.length);
-  for (let i = 0; i < order.length; i += 1) {
-    for (let part = 0; part < width; part += 1) gathered[width * i + part] = values[width * order[i] + part];
-  }
-  return gathered;
-}
-
-// The same order each time: no class covers all others, and any first part is a fair sample.
-function shuffled(n) {
-  const order = Uint32Array.from({ length: n }, (_, i) => i);
-  let state = 12345;
-  for (let i = n - 1; i > 0; i -= 1) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    const j = Math.floor((state / 4294967296) * (i + 1));
-    [order[i], order[j]] = [order[j], order[i]];
-  }
-  return order;
 }

@@ -1,9 +1,6 @@
 """The slow literal oracle that every route is held to."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pytest
 
 
 def _squares(X, q, own):
@@ -45,8 +42,3 @@ def assert_same(found, want, exact=False):
             np.testing.assert_array_equal(part, expected)
         else:
             np.testing.assert_allclose(part, expected, rtol=1e-13)
-
-
-@pytest.fixture(scope="session")
-def oracle():
-    return SimpleNamespace(nearest=nearest, within=within, assert_same=assert_same)

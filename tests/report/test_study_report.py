@@ -1,0 +1,145 @@
+"""A comparison as a payload and as a file."""
+
+import json
+import re
+import zlib
+from base64 import b64decode
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_swiss_roll
+
+from nearfold import compare, write_report
+from nearfold.report.study_points import Weighed, how_many_spaces, pack_column
+from nearfold.report.study_report import report_payload
+
+
+def unpack(packed):
+    """The codes of a packed array, as the page reads them."""
+    data = b64decode(packed["data"])
+    data = zlib.decompress(data, -15) if packed["deflate"] else data
+    width = int(packed["type"][1])
+    octets = np.frombuffer(data, dtype=np.uint8)
+    octets = octets.reshape(width, -1).T if packed["planes"] else octets.reshape(-1, width)
+    codes = np.ascontiguousarray(octets).view(f"<u{width}").ravel()
+    return codes.reshape(packed["shape"])
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    return compare(X, names, methods=["PCA", "LDA", "Isomap"], n_repeats=1)
+
+
+@pytest.fixture(scope="module")
+def payload(iris):
+    return report_payload(iris)
+
+
+def test_leaderboard_and_spaces_belong_together(iris, payload):
+    names = [row["name"] for row in payload["leaderboard"]]
+    assert set(names) == {"raw", "scaled", "PCA", "LDA", "Isomap"}
+    for row in payload["leaderboard"]:
+        space = payload["spaces"][row["space"]]
+        assert space["name"] == row["name"]
+        assert space["n_dimensions"] == row["n_dimensions"]
+        assert row["low"] <= row["score"] <= row["high"]
+    assert payload["headline"] == iris.headline.as_dict()
+    assert payload["spaces"][0]["name"] == iris.best
+
+
+def test_neighbours_are_those_of_the_whole_space(iris, payload):
+    lda = next(s for s in payload["spaces"] if s["name"] == "LDA")
+    Z = iris.result("LDA").view
+    D = np.linalg.norm(Z[:, None] - Z[None], axis=2)
+    np.fill_diagonal(D, np.inf)
+    found = unpack(lda["neighbors"])
+    rows = np.arange(len(Z))[:, None]
+    np.testing.assert_allclose(D[rows, found], np.sort(D, axis=1)[:, :5])
+
+
+def test_points_have_the_label_first_and_then_the_columns(payload):
+    columns = payload["points"]["columns"]
+    assert columns[0]["name"] == "label"
+    assert columns[0]["categories"] == ["setosa", "versicolor", "virginica"]
+    assert np.bincount(unpack(columns[0]["values"])).tolist() == [50, 50, 50]
+    assert [c["name"] for c in columns[1:]] == ["x0", "x1", "x2", "x3"]
+    assert payload["points"]["n"] == payload["points"]["of"] == 150
+
+
+def test_confusion_counts_every_held_out_row_once(iris, payload):
+    for table in payload["confusion"]:
+        counts = np.asarray(table["counts"])
+        assert counts.sum() == 150
+        right = np.concatenate([o.per_row for o in iris.result(table["space"]).outcomes])
+        assert np.trace(counts) == right.sum()
+
+
+def test_curves_scree_weights_and_manifest(iris, payload):
+    series = {s["name"]: s for s in payload["curves"][0]["series"]}
+    assert series["LDA"]["chosen"] == iris.result("LDA").n_dimensions
+    np.testing.assert_allclose(series["PCA"]["y"], iris.result("PCA").scores.mean(axis=0))
+    scree = payload["scree"][0]
+    assert scree["cumulative"][-1] == pytest.approx(1.0)
+    weights = {w["space"]: w for w in payload["weights"]}
+    assert sum(weights["LDA"]["weights"]) == pytest.approx(1.0)
+    assert sorted(weights["PCA"]["columns"]) == ["x0", "x1", "x2", "x3"]
+    manifest = dict(payload["manifest"])
+    assert manifest["seed"] == "0"
+    assert manifest["rows x columns"] == "150 x 4"
+    held_out = unpack(payload["spaces"][0]["held_out"])
+    assert held_out.sum() == 30
+
+
+def test_the_file_is_one_and_holds_the_payload(iris, tmp_path):
+    path = write_report(
+        iris, tmp_path / "r.html", title="</script><b>", lang="zh", manifest={"data": "iris.csv"}
+    )
+    text = path.read_text(encoding="utf-8")
+    assert "src=" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert "</script><b>" not in text
+    embedded = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.S)[1]
+    found = json.loads(embedded)
+    assert found["lang"] == "zh"
+    assert ["data", "iris.csv"] in found["manifest"]
+
+
+def test_every_task_has_a_report(tmp_path):
+    X, t = make_swiss_roll(120, random_state=0)
+    rng = np.random.default_rng(0)
+    a, b = rng.permutation(120).reshape(2, 60)
+    pairs = np.column_stack([a, b, np.where(np.abs(t[a] - t[b]) < 3, 1, -1)])
+    for name, found in {
+        "target": compare(X, t, methods=["PCA"], n_repeats=1),
+        "none": compare(X, methods=["Isomap"], n_repeats=1),
+        "pairs": compare(X, pairs=pairs, methods=["MMC"], n_repeats=1, n_folds=3),
+    }.items():
+        path = write_report(found, tmp_path / f"{name}.html")
+        assert path.stat().st_size > 10_000
+        assert not report_payload(found)["confusion"]
+
+
+def test_a_hundred_thousand_points_stay_below_five_megabytes(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 100_000
+    y = rng.integers(0, 7, n)
+    X = rng.normal(size=(n, 8)).astype(np.float32) + y[:, None]
+    found = compare(X, y, methods=["PCA"], n_folds=2, n_repeats=1, set_aside=False)
+    path = write_report(found, tmp_path / "big.html")
+    assert path.stat().st_size < 5_000_000
+    payload = report_payload(found)
+    assert payload["points"]["n"] == n
+    assert payload["original_neighbors"] is not None
+    assert len(payload["spaces"]) >= 2
+
+
+def test_what_does_not_fit_is_left_out_and_named():
+    weighed = Weighed(100)
+    assert weighed.take({"a": "x" * 50}, "small") is not None
+    assert weighed.take({"a": "x" * 50}, "large") is None
+    assert weighed.left_out == ["large"]
+    assert how_many_spaces(100_000) == 4
+    assert how_many_spaces(10**7) == 2
+    many = pack_column("text", np.array([str(i) for i in range(300)]), 300)
+    assert many == {}
