@@ -169,7 +169,7 @@ TABLES = {
     "HTML page": b"<!doctype html>\n<html><body>404</body></html>\n",
 }  # fmt: skip
 
-ALTERNATING_TARGET = {
+_TARGET_VALUES = {
     "plain": RNG.normal(size=24),
     "constant": np.ones(24),
     "infinite": [np.inf, *range(23)],
@@ -187,7 +187,4 @@ ALTERNATING_TARGET = {
     "empty": [""] * 24,
     "huge whole": [10**400 + i for i in range(24)],
 }
-TARGETS = {
-    name: table(numbers(), y=[v if isinstance(v, str) else v for v in values])
-    for name, values in ALTERNATING_TARGET.items()
-}
+TARGETS = {name: table(numbers(), y=list(values)) for name, values in _TARGET_VALUES.items()}

@@ -2,27 +2,16 @@
 
 import json
 import re
-import zlib
-from base64 import b64decode
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_swiss_roll
+from unpacking import read_codes
 
 from nearfold import compare, write_report
+from nearfold.report.page_file import write_page
 from nearfold.report.study_points import Weighed, how_many_spaces, pack_column
 from nearfold.report.study_report import report_payload
-
-
-def unpack(packed):
-    """The codes of a packed array, as the page reads them."""
-    data = b64decode(packed["data"])
-    data = zlib.decompress(data, -15) if packed["deflate"] else data
-    width = int(packed["type"][1])
-    octets = np.frombuffer(data, dtype=np.uint8)
-    octets = octets.reshape(width, -1).T if packed["planes"] else octets.reshape(-1, width)
-    codes = np.ascontiguousarray(octets).view(f"<u{width}").ravel()
-    return codes.reshape(packed["shape"])
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +43,7 @@ def test_neighbours_are_those_of_the_whole_space(iris, payload):
     Z = iris.result("LDA").view
     D = np.linalg.norm(Z[:, None] - Z[None], axis=2)
     np.fill_diagonal(D, np.inf)
-    found = unpack(lda["neighbors"])
+    found = read_codes(lda["neighbors"])
     rows = np.arange(len(Z))[:, None]
     np.testing.assert_allclose(D[rows, found], np.sort(D, axis=1)[:, :5])
 
@@ -63,7 +52,7 @@ def test_points_have_the_label_first_and_then_the_columns(payload):
     columns = payload["points"]["columns"]
     assert columns[0]["name"] == "label"
     assert columns[0]["categories"] == ["setosa", "versicolor", "virginica"]
-    assert np.bincount(unpack(columns[0]["values"])).tolist() == [50, 50, 50]
+    assert np.bincount(read_codes(columns[0]["values"])).tolist() == [50, 50, 50]
     assert [c["name"] for c in columns[1:]] == ["x0", "x1", "x2", "x3"]
     assert payload["points"]["n"] == payload["points"]["of"] == 150
 
@@ -88,7 +77,7 @@ def test_curves_scree_weights_and_manifest(iris, payload):
     manifest = dict(payload["manifest"])
     assert manifest["seed"] == "0"
     assert manifest["rows x columns"] == "150 x 4"
-    held_out = unpack(payload["spaces"][0]["held_out"])
+    held_out = read_codes(payload["spaces"][0]["held_out"])
     assert held_out.sum() == 30
 
 
@@ -124,14 +113,22 @@ def test_a_hundred_thousand_points_stay_below_five_megabytes(tmp_path):
     rng = np.random.default_rng(0)
     n = 100_000
     y = rng.integers(0, 7, n)
-    X = rng.normal(size=(n, 8)).astype(np.float32) + y[:, None]
-    found = compare(X, y, methods=["PCA"], n_folds=2, n_repeats=1, set_aside=False)
-    path = write_report(found, tmp_path / "big.html")
-    assert path.stat().st_size < 5_000_000
-    payload = report_payload(found)
+    X = rng.normal(size=(n, 3)).astype(np.float32) + y[:, None]
+    found = compare(X, y, methods=["PCA"], n_folds=2, n_repeats=1, set_aside=False, scale=False)
+    payload = report_payload(found, columns={f"c{j}": rng.normal(size=n) for j in range(20)})
     assert payload["points"]["n"] == n
     assert payload["original_neighbors"] is not None
     assert len(payload["spaces"]) >= 2
+    assert any("left out" in n["en"] for n in payload["notices"])
+    path = write_page(payload, tmp_path / "big.html")
+    assert 4_000_000 < path.stat().st_size < 5_000_000
+
+
+def test_many_classes_are_no_colour_and_no_crash(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 3)), np.repeat(np.arange(300), 2)
+    found = compare(X, y, task="classification", methods=["PCA"], n_repeats=1, n_folds=2)
+    assert [c["name"] for c in report_payload(found)["points"]["columns"]] == ["x0", "x1", "x2"]
 
 
 def test_what_does_not_fit_is_left_out_and_named():

@@ -13,7 +13,9 @@ from nearfold import compare
 from nearfold.errors import Cancelled, InputError, NearfoldWarning
 from nearfold.run import reporter
 from nearfold.study.candidates import CANDIDATES, pick_candidates
+from nearfold.study.folds import split_rows
 from nearfold.study.trial import SpaceResult
+from nearfold.study.verdict import judge_results
 
 
 class Spy(TransformerMixin, BaseEstimator):
@@ -91,7 +93,10 @@ def test_on_noise_nothing_is_declared_better_than_chance(seed):
     found = compare(X, y, methods=["PCA", "LDA", "NCA", "LFDA", "MMC", "ITML"], n_repeats=2)
     assert found.winner is None
     assert not found.verdict.beats_chance
-    assert "better than chance" in str(found.headline)
+    assert "clearly better than chance" in str(found.headline)
+    # d' is not chosen by what it is judged by: in hindsight some d' is always above chance.
+    pca = found.result("PCA")
+    assert pca.fold_scores.mean() < pca.scores.mean(axis=0).max() + 1e-12
 
 
 def test_a_leak_would_be_seen():
@@ -170,6 +175,75 @@ def test_a_space_beyond_its_time_is_stopped_and_said(monkeypatch):
     assert found.winner == "LDA"
 
 
+def test_the_reference_has_no_deadline_and_without_it_nothing_is_compared(monkeypatch):
+    found = compare(*planted(n=200), methods=FEW, time_budget=1e-9)
+    assert found.verdict.of("raw").verdict == "reference"
+    assert found.verdict.of("PCA").verdict == "unfinished"
+    results = list(found.results)
+    results[0].status = "failed"
+    verdict = judge_results(results, found.judge, "raw")
+    assert verdict.of("scaled").verdict == "uncompared"
+    assert verdict.winner is None
+
+
+def test_a_last_check_that_fails_loses_nothing():
+    class TooLarge(Spy):
+        def fit(self, X, y=None):
+            if len(X) > 900:
+                raise RuntimeError("too large")
+            self.mean_ = [X[y == c].mean(axis=0) for c in np.unique(y)]
+            return self
+
+        def transform(self, X):
+            return X[:, :1]
+
+    found = compare(*planted(n=1200), methods=["PCA"], spaces={"first": TooLarge()}, n_repeats=1)
+    assert found.winner == "first"
+    assert found.final is None
+    assert any("too large" in str(n) for n in found.notices)
+
+
+def test_a_width_that_changes_from_fold_to_fold_is_judged_whole():
+    class Wider(TransformerMixin, BaseEstimator):
+        """Zeros first; the one good column is the last, the second or the third."""
+
+        fits: list = []  # noqa: RUF012
+
+        def fit(self, X, y=None):
+            self.n_ = 2 + len(Wider.fits) % 2
+            Wider.fits.append(1)
+            return self
+
+        def transform(self, X):
+            return np.hstack([np.zeros((len(X), self.n_ - 1)), X[:, :1]])
+
+    X, y = planted(n=200, noise=3)
+    found = compare(X, y, methods=["PCA"], spaces={"wider": Wider()}, n_repeats=2)
+    assert len(set(found.result("wider").widths)) == 2
+    assert found.result("wider").scores.min() > 0.9
+
+
+def test_whole_numbers_that_are_many_are_a_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.round(100 * X[:, 0])
+    with pytest.warns(NearfoldWarning, match="taken as a target"):
+        found = compare(X, y, methods=["PCA"], n_repeats=1)
+    assert found.judge.task == "regression"
+    objects = np.array([str(v) for v in rng.integers(0, 3, 200)], dtype=object)
+    assert compare(X, objects, methods=["PCA"], n_repeats=1).judge.task == "classification"
+
+
+def test_a_class_that_lost_a_row_to_the_last_check_is_not_judged():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 3)), rng.integers(0, 2, 1200)
+    y[:2] = -1
+    for seed in range(5):
+        split = split_rows(X, y, random_state=seed)
+        for fold in split.folds:
+            assert np.isin(y[fold.test], y[fold.train]).all()
+
+
 def test_ctrl_c_gives_what_is_finished():
     X, y = planted(n=200)
     found = compare(X, y, methods=FEW, spaces={"interrupted": Interrupted()})
@@ -181,10 +255,13 @@ def test_ctrl_c_gives_what_is_finished():
         if label.startswith("PCA"):
             raise Cancelled
 
+    def interrupt(label, done, total):
+        raise KeyboardInterrupt
+
     with nearfold.progress(cancel):
         assert [r.name for r in compare(X, y, methods=FEW).results] == ["raw", "scaled"]
-    with pytest.raises(KeyboardInterrupt):
-        compare(X, y, methods=[], spaces={"raw": Interrupted(), "scaled": Interrupted()})
+    with pytest.raises(KeyboardInterrupt), nearfold.progress(interrupt):
+        compare(X, y, methods=FEW)
 
 
 def test_progress_tells_space_and_fold():
@@ -235,12 +312,36 @@ def test_pairs_are_judged_by_the_area_under_the_curve():
     assert found.result("raw").scores[0, 0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_pairs_that_share_rows_are_not_learned_by_heart(seed):
+    """400 pairs among 40 rows: a metric could know every row of the held-out pairs."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(150, 20)), rng.integers(0, 2, 150)
+    a, b = rng.integers(0, 40, (2, 400))
+    a, b = a[a != b], b[a != b]
+    pairs = np.unique(np.sort(np.column_stack([a, b]), axis=1), axis=0)
+    sign = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+    found = compare(X, pairs=np.column_stack([pairs, sign]), methods=["PCA", "MMC", "ITML"])
+    assert found.winner is None
+    for fold in found.judge.split.folds:
+        known, held_out = (set(found.judge.pairs[p].ravel()) for p in (fold.train, fold.test))
+        assert not known & held_out
+    assert any("halves" in str(n) for n in found.notices)
+
+
+def test_too_few_pairs_are_refused():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    with pytest.raises(InputError, match="bring more pairs"):
+        compare(X, pairs=[[0, 1, 1], [2, 3, -1], [4, 5, 1], [6, 7, -1]], n_folds=2)
+
+
 def test_without_labels_the_space_that_keeps_neighbours_wins():
     X, _ = make_swiss_roll(600, random_state=0)
     found = compare(X, methods=["PCA", "Isomap"], n_repeats=2, n_neighbors=10)
     assert found.judge.task == "none"
     assert found.winner == "Isomap"
     assert found.result("Isomap").n_dimensions == 2
+    assert "scaled" not in [r.name for r in found.results]  # it is what the others are judged by
     assert "keeps" in str(found.headline)
 
 
@@ -295,7 +396,16 @@ def test_samples_of_large_tables_are_said(monkeypatch):
     [
         ({"y": np.zeros(50, dtype=int)}, "same label"),
         ({"y": np.zeros(3)}, "one value for each"),
-        ({"y": np.full(50, 1.5)}, "same in all rows"),
+        ({"y": np.full(50, 1.5)}, "same target"),
+        ({"y": np.r_[np.nan, np.arange(49) % 2]}, "1 NaN"),
+        ({"y": np.array([None, *"ab" * 24, "a"], dtype=object)}, "1 missing"),
+        ({"y": np.arange(50) % 2, "n_components": 0}, "from 1 to 3"),
+        ({"y": np.arange(50) % 2, "weights": "cosine"}, "uniform"),
+        ({"y": np.arange(50) % 2, "max_points": 0}, "at least 3"),
+        ({"y": np.arange(50) % 2, "n_repeats": 0}, "at least once"),
+        ({"y": np.arange(50) % 2, "time_budget": 0}, "more than 0"),
+        ({"y": np.arange(50) % 2, "columns": ("a",)}, "1 names"),
+        ({"y": np.arange(50) % 2, "spaces": {"raw": Broken()}}, "cannot be called"),
         ({"y": np.arange(50) % 2, "methods": ["UMAP"]}, "there is no space 'UMAP'"),
         ({"y": np.arange(50) % 2, "n_neighbors": 0}, "from 1 to 39"),
         ({"y": np.arange(50) % 2, "n_neighbors": 40}, "from 1 to 39"),
@@ -315,6 +425,14 @@ def test_few_rows_lower_the_neighbours_that_nobody_asked_for():
     with pytest.warns(NearfoldWarning, match="3 nearest"):
         found = compare(X, y, methods=["PCA"], n_repeats=1, n_folds=3)
     assert found.judge.k == 3
+
+
+def test_a_space_that_is_not_there_is_named():
+    found = compare(*planted(n=100), methods=["PCA"], n_repeats=1)
+    assert found.result("pca") is found.result("PCA")
+    with pytest.raises(InputError, match="no space 'UMAP'"):
+        found.fit("UMAP")
+    assert "Comparison of 3 spaces" in repr(found)
 
 
 def test_names_of_methods_are_understood():

@@ -1,6 +1,7 @@
 """Which columns matter."""
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
@@ -49,3 +50,15 @@ def test_two_rows_need_a_linear_space_and_rows_that_are_there():
         explain_rows(KernelPCA(2, kernel="rbf", gamma=1.0).fit(X), X, NAMES, 0, 1)
     with pytest.raises(InputError, match="no row 150"):
         explain_rows(PCA(2).fit(X), X, NAMES, 0, 150)
+
+
+def test_frames_and_constant_columns():
+    frame = pl.DataFrame(X.astype(np.float32), schema=list(NAMES)).with_columns(
+        pl.lit(7.0, dtype=pl.Float32).alias("same")
+    )
+    model = make_pipeline(StandardScaler(), PCA(2)).fit(frame.to_numpy())
+    found = explain_space(model, frame)
+    assert found.exact
+    assert dict(zip(found.columns, found.weights, strict=True))["same"] == pytest.approx(
+        0, abs=1e-6
+    )

@@ -7,6 +7,7 @@ from scipy import stats
 from nearfold.study.statistics import (
     discordant_error,
     estimate,
+    fold_errors,
     holm,
     one_standard_error,
     share_error,
@@ -56,6 +57,17 @@ def test_holm_by_hand():
 
 
 def test_one_standard_error_takes_the_first_that_is_good_enough():
-    mean, error = np.array([0.5, 0.88, 0.9, 0.91]), np.array([0.1, 0.1, 0.1, 0.02])
-    assert one_standard_error(mean, error) == 2
-    assert one_standard_error(mean, np.zeros(4)) == 3
+    base = np.array([0.7, 0.8, 0.9, 0.6])[:, None]
+    offset = np.array([[-0.3, -0.02, 0.0], [-0.3, 0.02, 0.0], [-0.3, -0.01, 0.0], [-0.3, 0.0, 0.0]])
+    # Behind by 0.0025 +- 0.0085 and by 0.3 +- 0: the second is good enough, the first is not.
+    assert one_standard_error(base + offset) == 1
+    assert one_standard_error(base + offset * [1, 0, 1] - [0, 0.001, 0]) == 2
+    assert one_standard_error(np.array([[0.1, 0.9, 0.5]])) == 1
+
+
+def test_repeats_do_not_shrink_the_standard_error():
+    scores = np.random.default_rng(0).normal(size=(5, 3))
+    once, often = fold_errors(scores, 5), fold_errors(np.tile(scores, (20, 1)), 5)
+    np.testing.assert_allclose(once, scores.std(axis=0, ddof=1) / np.sqrt(5))
+    np.testing.assert_allclose(often, once, rtol=0.12)
+    assert fold_errors(scores[:1], 5).tolist() == [0, 0, 0]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from nearfold.app.options import FOLDS, JSON, LANG, SEED, refuse_missing_folders
-from nearfold.app.tables import ReadTable, read, table_options
+from nearfold.app.tables import ReadTable, read, table_options, task_of
 from nearfold.errors import InputError
 
 
@@ -93,7 +93,7 @@ def run_compare(data: str, **options: Any) -> None:
         found = compare_spaces(
             table.X,
             table.y,
-            task=_task(table),
+            task=task_of(table),
             pairs=Path(pairs) if pairs else None,
             ids=table.ids if pairs else None,
             methods=_methods(options["methods"]),
@@ -208,12 +208,6 @@ def with_preparation(preparation: Any, model: Any) -> Any:
 
     steps = list(model.steps) if isinstance(model, Pipeline) else [("space", model)]
     return Pipeline([("table", preparation), *steps])
-
-
-def _task(table: ReadTable) -> str | None:
-    if table.schema.target:
-        return "regression"
-    return "classification" if table.schema.label else None
 
 
 def _methods(text: str) -> Any:

@@ -16,6 +16,7 @@ _VERDICTS = {
     "better": Told("better", "更好"),
     "worse": Told("worse", "更差"),
     "noise": Told("within noise", "噪声之内"),
+    "uncompared": Told("not compared", "未比较"),
     "unfinished": Told("unfinished", "未完成"),
     "failed": Told("failed", "失败"),
 }
@@ -98,8 +99,8 @@ def print_leaderboard(comparison: Any, lang: str) -> None:
     out = console()
     out.print(board)
     for s in comparison.verdict.standings:
-        if s.result.trouble:
-            out.print(f"{s.result.name}: {s.result.trouble}", markup=False, soft_wrap=True)
+        for line in [s.result.trouble] if s.result.trouble else s.result.notes:
+            out.print(f"{s.result.name}: {line}", markup=False, soft_wrap=True, style="dim")
     out.print()
     out.print(comparison.headline.get(lang), markup=False)
     if comparison.final:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nearfold.app.options import FOLDS, JSON, LANG, LEARNER, SEED
-from nearfold.app.tables import ReadTable, read, table_options
+from nearfold.app.tables import ReadTable, read, table_options, task_of
 from nearfold.errors import InputError
 
 
@@ -69,20 +69,24 @@ def _choose(table: ReadTable, options: dict[str, Any]) -> Any:
     from nearfold.study.choose_graph import choose_neighbors, choose_radius
 
     X, y, rule = table.X, table.y, options["rule"]
-    if options["scale"]:
-        from sklearn.preprocessing import StandardScaler
-
-        X = StandardScaler().fit_transform(X)
     what = options["what"]
     method = options["method"]
     if what != "dimensions" and method == "PCA":
         method = "Isomap"
-    estimator = make_method(method, ())
+    learner = method.startswith("KNeighbors")
+    estimator = None if learner else make_method(method, ())
+    if options["scale"]:
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        if rule == "connectivity" or y is None or learner:  # no folds, or nothing fitted in them
+            X = StandardScaler().fit_transform(X)
+        else:
+            estimator = make_pipeline(StandardScaler(), estimator)
     shared = {"n_neighbors": options["neighbors"], "n_folds": options["folds"],
-              "random_state": options["seed"]}  # fmt: skip
+              "random_state": options["seed"], "task": task_of(table)}  # fmt: skip
     if what == "neighbors":
-        learner = method.startswith("KNeighbors")
-        return choose_neighbors(None if learner else estimator, X, y, rule=rule, **shared)
+        return choose_neighbors(estimator, X, y, rule=rule, **shared)
     if what == "radius":
         return choose_radius(estimator, X, y, rule=rule, **shared)
     rule = rule or ("share" if y is None else "one_standard_error")

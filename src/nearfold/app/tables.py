@@ -143,3 +143,10 @@ def _answers(frame: Any, schema: Any) -> Array:
     import polars as pl
 
     return np.asarray(values.cast(pl.String).to_numpy(), dtype=str)
+
+
+def task_of(table: ReadTable) -> str | None:
+    """What the table is asked."""
+    if table.schema.target:
+        return "regression"
+    return "classification" if table.schema.label else None

@@ -27,6 +27,7 @@ _BYTES_PER_PLACE = 5.4
 _MANY_ROWS = 20_000  # from here on numbers have 255 steps, not 65,535
 _MOST_CATEGORIES = 250
 _SHOWN_NEIGHBORS = 5
+_MOST_COLUMNS = 64
 
 
 class Weighed:
@@ -102,33 +103,34 @@ def pack_space(
     return part
 
 
-def pack_points_of(
-    comparison: Comparison,
-    rows: Ints,
-    extra: Mapping[str, Any],
-    ids: Any,
-    weighed: Weighed,
-) -> dict[str, Any]:
-    """The rows' columns to colour by: what was asked about first, then the table's own."""
+def pack_asked(comparison: Comparison, rows: Ints, ids: Any, weighed: Weighed) -> dict[str, Any]:
+    """The rows shown, what they are called, and what was asked about them."""
     judge = comparison.judge
-    columns = []
+    columns: list[dict[str, Any]] = []
     asked = getattr(judge, "y", None)
     if asked is not None:
         name = "label" if judge.is_share else "target"
-        columns.append(weighed.take(pack_column(name, asked[rows], len(rows)), name))
-    used = {"label", "target"}
-    for name, values in extra.items():
-        if name not in used and len(columns) < 64:
-            used.add(name)
-            part = pack_column(name, np.asarray(values)[rows], len(rows))
-            columns.append(weighed.take(part, name) if part else None)
+        part = pack_column(name, asked[rows], len(rows))
+        if part and weighed.take(part, name):
+            columns.append(part)
     return {
         "n": len(rows),
         "of": len(judge.X),
         "ids": [str(i) for i in (rows if ids is None else np.asarray(ids)[rows])],
-        "columns": [c for c in columns if c is not None],
-        "default_color": "label" if asked is not None and judge.is_share else None,
+        "columns": columns,
+        "default_color": columns[0]["name"] if columns else None,
     }
+
+
+def pack_columns(columns: Mapping[str, Any], rows: Ints, weighed: Weighed) -> list[dict[str, Any]]:
+    """The table's own columns, as many as fit."""
+    packed: list[dict[str, Any]] = []
+    for name, values in columns.items():
+        part = pack_column(name, np.asarray(values)[rows], len(rows))
+        taken = weighed.take(part, name) if part and name not in ("label", "target") else None
+        if taken is not None and len(packed) < _MOST_COLUMNS:
+            packed.append(taken)
+    return packed
 
 
 def pack_column(name: str, values: Array, n: int) -> dict[str, Any]:

@@ -22,19 +22,21 @@ from nearfold.report.page_file import write_page
 from nearfold.report.study_points import (
     Weighed,
     how_many_spaces,
+    pack_asked,
+    pack_columns,
     pack_neighbors,
-    pack_points_of,
     pack_space,
 )
 from nearfold.run import steps
 from nearfold.study.choose import parallel_analysis
-from nearfold.study.compare import Comparison
+from nearfold.study.compare import Comparison, standardised
 from nearfold.study.explain import explain_space, linear_map
 from nearfold.study.judges import LearnerJudge
 from nearfold.study.told import Told
 from nearfold.study.trial import SpaceResult
 
-_JUDGED = 2_000  # rows of a larger picture that are judged, each against all
+_JUDGED = 1_000  # rows of a large picture that are judged, each against all
+_ALL_JUDGED = 5_000  # rows up to which all are
 _DIAGNOSED = 2_000  # rows of the graph that is examined
 _SHUFFLED_CELLS = 2_000_000  # of a table that is shuffled for the scree plot
 _SHEPARD_PAIRS = 2_000
@@ -90,16 +92,14 @@ def report_payload(
         spaces.append(weighed.take(part, result.name) or part)  # places are always there
     if columns is None:
         columns = {name: judge.X[:, j] for j, name in enumerate(comparison.columns[:64])}
-    points = pack_points_of(comparison, rows, {}, ids, weighed)
+    points = pack_asked(comparison, rows, ids, weighed)
     original = weighed.take(pack_neighbors(X), "neighbours in the original space")
     for part, result in zip(spaces, shown, strict=True):
         assert result.view is not None
         part["neighbors"] = weighed.take(
             pack_neighbors(result.view), f"neighbours in {result.name}"
         )
-    more = pack_points_of(comparison, rows, columns, None, weighed)["columns"]
-    known = {c["name"] for c in points["columns"]}
-    points["columns"] += [c for c in more if c["name"] not in known]
+    points["columns"] += pack_columns(columns, rows, weighed)
     notices = [*comparison.notices, *_left_out(comparison, shown, weighed)]
     return {
         "version": 1,
@@ -132,10 +132,7 @@ def report_payload(
 def _as_seen(comparison: Comparison, rows: Ints) -> Array:
     """The rows as spaces are built on them: scaled, if that is what was decided."""
     X = comparison.judge.X[rows]
-    if not comparison.scaled:
-        return X
-    spread = X.std(axis=0, dtype=np.float64)
-    return np.asarray((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), dtype=X.dtype)
+    return standardised(X) if comparison.scaled else X
 
 
 def _shown_spaces(comparison: Comparison, n: int) -> list[SpaceResult]:
@@ -149,7 +146,7 @@ def _shown_spaces(comparison: Comparison, n: int) -> list[SpaceResult]:
 
 def _judge_spaces(X: Array, shown: list[SpaceResult]) -> dict[str, SpaceQuality]:
     qualities = {}
-    sample = None if len(X) <= _JUDGED else _JUDGED
+    sample = None if len(X) <= _ALL_JUDGED else _JUDGED
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a lowered k: the number is in the result
         for result in steps(shown, "Judging spaces"):
@@ -173,7 +170,10 @@ def _left_out(comparison: Comparison, shown: list[SpaceResult], weighed: Weighed
     if weighed.left_out:
         names = ", ".join(weighed.left_out[:8]) + (", ..." if len(weighed.left_out) > 8 else "")
         told.append(
-            Told(f"Left out for the same reason: {names}.", f"出于同样的原因未包含:{names}。")
+            Told(
+                f"To keep the file small these are left out: {names}.",
+                f"为控制文件大小,未包含:{names}。",
+            )
         )
     return told
 
@@ -181,9 +181,9 @@ def _left_out(comparison: Comparison, shown: list[SpaceResult], weighed: Weighed
 def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any]]:
     rows = []
     for row in comparison.leaderboard():
-        result = comparison.result(row["space"])
         trouble = row.pop("trouble")
-        words = [trouble] if trouble else result.notes[:2]
+        words = [trouble] if trouble else row.pop("notes")[:2]
+        row.pop("notes", None)
         note = Told(" ".join(words), " ".join(words)) if words else None
         name = row.pop("space")
         rows.append(

@@ -83,7 +83,8 @@ _LABEL, _TARGET, _PAIRS = ("classification",), ("regression",), ("classification
 # fmt: off
 CANDIDATES = (
     Candidate("raw", None, scalable=False),
-    Candidate("scaled", lambda s: StandardScaler(), scalable=False),
+    Candidate("scaled", lambda s: StandardScaler(),
+              ("classification", "regression", "pairs"), scalable=False),
     Candidate("PCA", lambda s: _make("PCA", n_components=s.axes), nests=True),
     Candidate("LDA", lambda s: _make("LinearDiscriminantAnalysis",
               n_components=s.n_axes and min(s.n_axes, s.d, s.n_classes - 1)),
@@ -140,14 +141,17 @@ def pick_candidates(
         names = [methods] if isinstance(methods, str) else list(methods)
         chosen = [_named(name, usable, task) for name in names]
         # Before comes first: without it there is no after.
-        chosen = [c for c in usable if c.name in _always(task) or c in chosen]
+        chosen = [c for c in usable if c.name in always_tried(task) or c in chosen]
     for name, transformer in (spaces or {}).items():
+        if name in (*always_tried(task), "raw", "scaled"):
+            raise InputError(f"a space cannot be called {name!r}: that is one to compare with.")
         chosen = [c for c in chosen if c.name != name]
         chosen.append(_handed_in(name, transformer))
     return chosen
 
 
-def _always(task: str) -> tuple[str, ...]:
+def always_tried(task: str) -> tuple[str, ...]:
+    """Spaces that the others are compared with."""
     return ("PCA",) if task == "none" else ("raw", "scaled")
 
 

@@ -3,9 +3,9 @@
 Two rules for d' are the book's (end of section 10.3): the fewest axes that hold a share t of the
 variance, and cross-validation of a nearest-neighbour learner in the reduced space. In the latter
 the reduction is fitted inside each fold and held-out rows are transformed. The one-standard-error
-rule takes the smallest d' that is not worse than the best by more than its standard error. Parallel
-analysis (Horn) keeps the axes of PCA that hold more than those of the same columns shuffled, each
-by itself, so that nothing but chance relates them.
+rule takes the smallest d' that is not worse than the best by more than the standard error of their
+difference over the folds. Parallel analysis (Horn) keeps the axes of PCA that hold more than those
+of the same columns shuffled, each by itself, so that nothing but chance relates them.
 
 A method whose first axes are its space of fewer dimensions is fitted once per fold for every d'.
 """
@@ -26,9 +26,10 @@ from nearfold.inputs import check_rows
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
+from nearfold.study.answers import check_answers
 from nearfold.study.folds import Fold
 from nearfold.study.judges import Judge, LearnerJudge
-from nearfold.study.statistics import one_standard_error
+from nearfold.study.statistics import fold_errors, one_standard_error
 from nearfold.study.told import Told
 from nearfold.study.watch import threads_for
 
@@ -36,6 +37,7 @@ _NESTED = {
     "PCA", "IncrementalPCA", "KernelPCA", "ClassicalMDS", "Isomap", "LocallyLinearEmbedding",
     "LinearDiscriminantAnalysis", "TruncatedSVD",
 }  # fmt: skip
+_SHARES = {"PCA", "IncrementalPCA", "KernelPCA", "LinearDiscriminantAnalysis"}
 _MOST_CURVED = 64
 
 
@@ -66,7 +68,8 @@ class Choice:
 
 def nests(model: Any) -> bool:
     """Whether the first axes of a fit are the fit of fewer dimensions."""
-    return type(model).__name__ in _NESTED or hasattr(model, "truncate")
+    last = last_step(model)
+    return type(last).__name__ in _NESTED or hasattr(last, "truncate")
 
 
 def dimensions_to_try(most: int, sparing: bool = False) -> Array:
@@ -89,9 +92,10 @@ def choose_dimension(
     n_neighbors: int = 5,
     n_folds: int = 5,
     n_repeats: int | None = None,
+    task: str | None = None,
     random_state: int = 0,
 ) -> Choice:
-    """The number of dimensions d' for an estimator with `n_components`.
+    """The number of dimensions d' for an estimator with `n_components`, or a pipeline that ends so.
 
     rule: "share" (of the variance at least `threshold`), "parallel" (PCA only), "cross_validation"
     (the best), "one_standard_error" (the smallest that is not clearly worse than the best); the
@@ -110,19 +114,23 @@ def choose_dimension(
     if rule == "share":
         return _by_share(estimator, X, y, threshold)
     if rule == "parallel":
+        if type(last_step(estimator)).__name__ not in ("PCA", "IncrementalPCA"):
+            raise InputError("parallel analysis is a rule for PCA: choose by cross-validation.")
+        if last_step(estimator) is not estimator:
+            X = estimator[:-1].fit_transform(X)
         return _by_parallel_analysis(X, random_state)
     if rule not in ("cross_validation", "one_standard_error"):
         raise InputError(
             f"rule={rule!r}: there are share, parallel, cross_validation and one_standard_error."
         )
-    judge = judge_for_choice(X, y, n_neighbors, n_folds, n_repeats, random_state)
+    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
     most = _most_dimensions(estimator, judge)
     tried = dimensions_to_try(most) if dimensions is None else np.unique(dimensions)
     if len(tried) == 0 or tried[0] < 1 or tried[-1] > most:
         raise InputError(f"dimensions={dimensions}: try numbers from 1 to {most}.")
     scores = dimension_scores(judge, estimator, tried)
     names = Told("dimensions d'", "维数 d'"), judge.score_name
-    return pick(scores, tried, rule, names, "n_components")
+    return pick(scores, tried, rule, names, "n_components", judge.split.n_folds)
 
 
 def dimension_scores(judge: Judge, estimator: Any, tried: Array) -> Floats:
@@ -166,7 +174,13 @@ def trying(judge: Judge) -> Iterator[None]:
 
 
 def judge_for_choice(
-    X: Array, y: Any, k: int, n_folds: int, n_repeats: int | None, random_state: int
+    X: Array,
+    y: Any,
+    task: str | None,
+    k: int,
+    n_folds: int,
+    n_repeats: int | None,
+    random_state: int,
 ) -> LearnerJudge:
     """The learner whose held-out score decides: all rows take part, none is set aside."""
     if y is None:
@@ -174,13 +188,11 @@ def judge_for_choice(
             "cross-validation needs y, a label or a target: without it choose by share, parallel "
             "analysis or connectivity."
         )
-    y = np.asarray(y)
-    if y.shape != (len(X),):
-        raise InputError(f"y has shape {y.shape}, and X has {len(X)} rows: one value for each.")
+    y, task = check_answers(y, len(X), task)
     return LearnerJudge(
         X,
         y,
-        task=task_of(y),
+        task=task,
         k=k,
         n_folds=n_folds,
         n_repeats=n_repeats,
@@ -189,21 +201,18 @@ def judge_for_choice(
     )
 
 
-def task_of(y: Array) -> str:
-    """Numbers that are not whole are a target, everything else is a label."""
-    return "regression" if y.dtype.kind == "f" and np.any(y != np.floor(y)) else "classification"
-
-
-def pick(scores: Floats, tried: Array, rule: str, names: tuple[Told, Told], what: str) -> Choice:
+def pick(
+    scores: Floats, tried: Array, rule: str, names: tuple[Told, Told], what: str, n_folds: int
+) -> Choice:
     """The choice among `tried`, from scores of folds x choices; with NaN one is out."""
     usable = ~np.isnan(scores).any(axis=0)
     if not usable.any():
         raise InputError(f"no value of {what} that was tried serves every fold: {tried.tolist()}.")
     scores, tried = scores[:, usable], tried[usable]
     mean = scores.mean(axis=0)
-    error = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    error = fold_errors(scores, n_folds)
     best = int(np.argmax(mean))
-    place = best if rule == "cross_validation" else one_standard_error(mean, error)
+    place = best if rule == "cross_validation" else one_standard_error(scores)
     value, top = tried[place].item(), tried[best].item()
     shown, at_top = f"{mean[place]:.4f}", f"{mean[best]:.4f}"
     if place == best:
@@ -215,26 +224,34 @@ def pick(scores: Floats, tried: Array, rule: str, names: tuple[Told, Told], what
         )
     else:
         reason = Told(
-            f"{what} = {value:.6g}: its held-out {names[1].en} of {shown} is within one standard "
-            f"error ({error[best]:.4f}) of the best, {at_top} at {top:.6g}.",
+            f"{what} = {value:.6g}: its held-out {names[1].en} of {shown} is not below the best, "
+            f"{at_top} at {top:.6g}, by more than one standard error of their difference.",
             f"{what} = {value:.6g}:留出{names[1].zh}为 {shown},与最好的 {at_top}(取 {top:.6g} 时)"
-            f"相差不超过一个标准误({error[best]:.4f})。",
+            "之差不超过该差的一个标准误。",
         )
     return Choice(value, rule, Curve(tried, mean, error, *names), reason, top)
 
 
 def with_parameters(estimator: Any, **params: Any) -> Any:
-    """A fresh copy with these parameters, which it must have."""
-    missing = [name for name in params if name not in estimator.get_params()]
+    """A fresh copy with these parameters, which it, or a pipeline's last step, must have."""
+    copy = clone(estimator)
+    last = last_step(copy)
+    missing = [name for name in params if name not in last.get_params()]
     if missing:
-        raise InputError(f"{type(estimator).__name__} has no {missing[0]} to choose.")
-    return clone(estimator).set_params(**params)
+        raise InputError(f"{type(last).__name__} has no {missing[0]} to choose.")
+    last.set_params(**params)
+    return copy
+
+
+def last_step(estimator: Any) -> Any:
+    """What a pipeline ends in, or the estimator itself."""
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
 def _most_dimensions(estimator: Any, judge: LearnerJudge) -> int:
     least = min(len(fold.train) for fold in judge.split.folds)
     d = judge.X.shape[1]
-    name = type(estimator).__name__
+    name = type(last_step(estimator)).__name__
     if name == "LinearDiscriminantAnalysis":
         return max(1, min(d, len(np.unique(judge.y)) - 1))
     if name in ("KernelPCA", "Isomap", "LocallyLinearEmbedding"):
@@ -246,15 +263,17 @@ def _by_share(estimator: Any, X: Array, y: Any, threshold: float) -> Choice:
     if not 0 < threshold <= 1:
         raise InputError(f"threshold={threshold}: a share of the variance lies in (0, 1].")
     model = clone(estimator)
-    if model.get_params().get("n_components") is not None:
-        model.set_params(n_components=None)
-    model.fit(X) if y is None else model.fit(X, y)
-    share = getattr(model, "explained_variance_ratio_", None)
-    if share is None:
+    last = last_step(model)
+    if type(last).__name__ not in _SHARES:
         raise InputError(
-            f"{type(model).__name__} does not tell what share of the variance its axes hold: "
+            f"{type(last).__name__} does not tell what share of the variance its axes hold: "
             "choose by cross-validation."
         )
+    if y is None and type(last).__name__ == "LinearDiscriminantAnalysis":
+        raise InputError("LinearDiscriminantAnalysis learns from a label: give y.")
+    last.set_params(n_components=None)
+    model.fit(X) if y is None else model.fit(X, y)
+    share = last.explained_variance_ratio_
     held = np.cumsum(np.asarray(share, dtype=np.float64))
     # (10.18): the smallest d' with sum of lam_1..lam_d' >= t times the sum of all.
     place = min(int(np.searchsorted(held, threshold * (1 - 1e-12))), len(held) - 1)

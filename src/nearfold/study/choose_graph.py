@@ -45,6 +45,7 @@ def choose_neighbors(
     n_neighbors: int = 5,
     n_folds: int = 5,
     n_repeats: int | None = None,
+    task: str | None = None,
     random_state: int = 0,
 ) -> Choice:
     """k: of a neighbourhood graph (an estimator with `n_neighbors`), or of the learner (None).
@@ -61,14 +62,10 @@ def choose_neighbors(
     5
     """
     X = check_rows(X)
-    rule = rule or ("connectivity" if y is None else "one_standard_error")
+    rule = _known_rule(rule, y)
     if rule == "connectivity":
         return _k_by_connectivity(X)
-    if rule not in ("cross_validation", "one_standard_error"):
-        raise InputError(
-            f"rule={rule!r}: there are connectivity, cross_validation, one_standard_error."
-        )
-    judge = judge_for_choice(X, y, n_neighbors, n_folds, n_repeats, random_state)
+    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
     least = min(len(fold.train) for fold in judge.split.folds)
     tried = np.unique(neighbors if neighbors is not None else _neighbors_to_try(least))
     if len(tried) == 0 or tried[0] < 1 or tried[-1] >= least:
@@ -77,7 +74,8 @@ def choose_neighbors(
         scores, rule = _learner_scores(judge, tried), "cross_validation"
     else:
         scores = _graph_scores(judge, estimator, [{"n_neighbors": int(k)} for k in tried])
-    return pick(scores, tried, rule, (_K_NAME, judge.score_name), "n_neighbors")
+    names = (_K_NAME, judge.score_name)
+    return pick(scores, tried, rule, names, "n_neighbors", judge.split.n_folds)
 
 
 def choose_radius(
@@ -90,6 +88,7 @@ def choose_radius(
     n_neighbors: int = 5,
     n_folds: int = 5,
     n_repeats: int | None = None,
+    task: str | None = None,
     random_state: int = 0,
 ) -> Choice:
     """epsilon of a neighbourhood graph: the smallest that connects, or by cross-validation.
@@ -97,18 +96,28 @@ def choose_radius(
     `radii`: those to try; by default from the smallest that connects to three times as much.
     """
     X = check_rows(X)
-    rule = rule or ("connectivity" if y is None else "one_standard_error")
+    rule = _known_rule(rule, y)
     smallest = _smallest_radius(X, random_state)
     if rule == "connectivity":
         return _radius_by_connectivity(X, smallest)
-    judge = judge_for_choice(X, y, n_neighbors, n_folds, n_repeats, random_state)
+    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
     wide = smallest * np.geomspace(1.05, 3.0, 8)
     tried = np.unique(np.asarray(wide if radii is None else radii, dtype=np.float64))
     if len(tried) == 0 or not (tried > 0).all():
         raise InputError(f"radii={radii}: radii are positive numbers.")
     settings = [{"radius": float(radius), "n_neighbors": None} for radius in tried]
     scores = _graph_scores(judge, estimator, settings)
-    return pick(scores, tried, rule, (_RADIUS_NAME, judge.score_name), "radius")
+    names = (_RADIUS_NAME, judge.score_name)
+    return pick(scores, tried, rule, names, "radius", judge.split.n_folds)
+
+
+def _known_rule(rule: str | None, y: Any) -> str:
+    rule = rule or ("connectivity" if y is None else "one_standard_error")
+    if rule not in ("connectivity", "cross_validation", "one_standard_error"):
+        raise InputError(
+            f"rule={rule!r}: there are connectivity, cross_validation, one_standard_error."
+        )
+    return rule
 
 
 def _neighbors_to_try(least: int) -> Array:
@@ -178,7 +187,10 @@ def _smallest_radius(X: Array, random_state: int) -> float:
     index = build_index(X, metric="euclidean", k_hint=k)
     graph, reach = neighbourhood_graph(index, len(X), k, None)
     surroundings = Surroundings(X, index, {"metric": "euclidean"})
-    return smallest_connecting_radius(graph, reach, surroundings)
+    smallest = smallest_connecting_radius(graph, reach, surroundings)
+    if not smallest > 0:
+        raise InputError("all rows are equal: no radius joins more of them than another.")
+    return smallest
 
 
 def _radius_by_connectivity(X: Array, smallest: float) -> Choice:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from nearfold.inputs import check_rows
 from nearfold.metrics.tuples import from_ids
 from nearfold.notation import Array
 from nearfold.run import reporter
-from nearfold.study.candidates import Candidate, pick_candidates
-from nearfold.study.choose import task_of
+from nearfold.study.answers import check_answers
+from nearfold.study.candidates import Candidate, always_tried, pick_candidates
 from nearfold.study.final import FinalCheck, final_check, fit_space
 from nearfold.study.folds import Fold
 from nearfold.study.headline import Headline, show_score
@@ -44,7 +44,7 @@ _LARGEST_SHARE = 0.25  # of the time that is left, for one space
 _NEIGHBORS = 5  # of the learner, if not told
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What was tried, how it did, and what follows. `print` it; `write_report` shows it."""
 
@@ -67,8 +67,12 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The winner, or else the reference."""
-        return self.verdict.winner or self.verdict.reference
+        """The winner, or else the reference, or else the best of those that are finished."""
+        finished = [s.result.name for s in self.verdict.standings if s.result.status == FINISHED]
+        if not finished:
+            raise InputError("no space was finished, so none is the best.")
+        reference = self.verdict.reference
+        return self.verdict.winner or (reference if reference in finished else finished[0])
 
     def result(self, name: str) -> SpaceResult:
         """How one space did."""
@@ -96,6 +100,7 @@ class Comparison:
                     "score_seconds": r.score_seconds,
                     "peak_bytes": r.peak_bytes,
                     "trouble": r.trouble,
+                    "notes": r.notes,
                     "about": r.about,
                 }
             )
@@ -106,6 +111,9 @@ class Comparison:
         judge = self.judge
         rows = np.arange(len(judge.pairs) if isinstance(judge, PairJudge) else len(judge.X))
         return fit_space(self.result(name or self.best), self.plan, rows, self.scaled)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.results)} spaces, winner: {self.winner}>"
 
     def __str__(self) -> str:
         width = max(len(r.name) for r in self.results)
@@ -180,6 +188,7 @@ def compare(
         "set_aside": set_aside,
         "random_state": random_state,
     }
+    _refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
     judge, scaled = _appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
     if judge.task == "none" and n_components is None:
         n_components = 2
@@ -189,7 +198,8 @@ def compare(
     reference = "PCA" if judge.task == "none" else "raw"
     verdict = judge_results(results, judge, reference)
     overall = _scaled_by_all(results) if scaled is None else scaled
-    final = None if stopped else final_check(verdict, plan, overall)
+    final, trouble = (None, None) if stopped else _checked(verdict, plan, overall)
+    notices = _notices(judge, plan, results, overall if scale is None else None)
     return Comparison(
         judge,
         plan,
@@ -199,9 +209,25 @@ def compare(
         columns,
         overall,
         final,
-        _notices(judge, plan, results, overall),
+        notices if trouble is None else (*notices, trouble),
         time.monotonic() - started,
         stopped,
+    )
+
+
+def _checked(
+    verdict: Verdict, plan: TrialPlan, scaled: bool
+) -> tuple[FinalCheck | None, Told | None]:
+    """The last check, or why there is none: what was found before must not be lost by it."""
+    try:
+        return final_check(verdict, plan, scaled), None
+    except (KeyboardInterrupt, Cancelled):
+        why = "stopped"
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+    return None, Told(
+        f"The last check on rows set aside did not end ({why}).",
+        f"在留出行上的最后检验没有完成({why})。",
     )
 
 
@@ -225,25 +251,32 @@ def _appoint(
     if y is None:
         scaled = _different_units(X) if scale is None else scale
         options = {**options, "set_aside": False}
-        original = _standardised(X) if scaled else X
+        original = standardised(X) if scaled else X
         k = _neighbors(k, len(X), options["n_folds"])
         return NeighborJudge(X, original, k=k, **options), scaled
-    y = np.asarray(y)
-    if y.shape != (len(X),):
-        raise InputError(f"y has shape {y.shape}, and X has {len(X)} rows: one value for each.")
-    task = task or task_of(y)
-    if task not in ("classification", "regression"):
-        raise InputError(f"task={task!r}: there are classification and regression.")
-    if task == "regression":
-        y = np.asarray(y, dtype=np.float64)
-        if not np.isfinite(y).all():
-            raise InputError("the target holds NaN or infinity: leave those rows out.")
-        if np.ptp(y) == 0:
-            raise InputError("the target is the same in all rows: there is nothing to learn.")
-    elif len(np.unique(y)) < 2:
-        raise InputError("all rows have the same label: there is nothing to tell apart.")
+    y, task = check_answers(y, len(X), task)
     k = _neighbors(k, len(X), options["n_folds"])
     return LearnerJudge(X, y, task=task, k=k, weights=weights, **options), scale
+
+
+def _refuse_options(
+    n_components: int | None,
+    weights: str,
+    max_points: int,
+    time_budget: float | None,
+    n_names: int,
+    d: int,
+) -> None:
+    if n_components is not None and not 1 <= n_components <= d:
+        raise InputError(f"n_components={n_components}: give a number from 1 to {d}.")
+    if weights not in ("uniform", "distance"):
+        raise InputError(f"weights={weights!r}: there are uniform and distance.")
+    if max_points < 3:
+        raise InputError(f"max_points={max_points}: a picture has at least 3 points.")
+    if time_budget is not None and not time_budget > 0:
+        raise InputError(f"time_budget={time_budget}: give seconds, more than 0.")
+    if n_names != d:
+        raise InputError(f"there are {n_names} names of columns, and X has {d} columns.")
 
 
 def _neighbors(k: int | None, n: int, n_folds: int) -> int:
@@ -268,7 +301,8 @@ def _different_units(X: Array) -> bool:
     return bool(high > _DIFFERENT_UNITS * low)
 
 
-def _standardised(X: Array) -> Array:
+def standardised(X: Array) -> Array:
+    """Columns of mean 0 and variance 1."""
     from sklearn.preprocessing import StandardScaler
 
     return np.asarray(StandardScaler().fit_transform(X))
@@ -299,8 +333,9 @@ def _try_all(
             left = None if budget is None else budget - (time.monotonic() - started)
             # One space may take a quarter of what is left: few need it, and it is not lost.
             fair = max(1 / (len(candidates) - i), _LARGEST_SHARE)
-            share = None if left is None else max(left, 0.0) * fair
-            here = TrialPlan(**{**vars(plan), "first": i * len(folds)})
+            free = left is None or candidate.name in always_tried(plan.judge.task)
+            share = None if free or left is None else max(left, 0.0) * fair
+            here = replace(plan, first=i * len(folds))
             results.append(try_space(candidate, here, _scaling(results, folds, scaled), share))
         reporter()("Spaces tried", plan.total, plan.total)
     except (KeyboardInterrupt, Cancelled):
@@ -336,15 +371,20 @@ def _scaled_by_all(results: list[SpaceResult]) -> bool:
 
 
 def _notices(
-    judge: Judge, plan: TrialPlan, results: list[SpaceResult], scaled: bool
+    judge: Judge, plan: TrialPlan, results: list[SpaceResult], scaled: bool | None
 ) -> tuple[Told, ...]:
-    notices = [*judge.split.notices, *getattr(judge, "notices", ())]
+    notices = list(judge.split.notices)
     if scaled:
+        why = (
+            Told("the columns have different units", "各列单位不同")
+            if judge.task == "none"
+            else Told("held-out rows do better so", "这样留出样本的得分更高")
+        )
         notices.append(
             Told(
-                "Columns are scaled to unit variance before each space but the raw one: held-out "
-                "rows do better so, or the columns have different units.",
-                "除原始空间外,各列先标准化为单位方差:这样留出样本的得分更高,或各列单位不同。",
+                "Columns are scaled to unit variance before each of our spaces but the raw one: "
+                f"{why.en}.",
+                f"除原始空间外,各列先标准化为单位方差:{why.zh}。",
             )
         )
     sampled = [r for r in results if 0 < r.fit_rows < r.train_rows]

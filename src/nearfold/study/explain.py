@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.inputs import check_rows
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
@@ -44,9 +45,21 @@ class Explanation:
 
 
 def explain_space(
-    model: Any, X: Array, columns: tuple[str, ...], *, n_neighbors: int = 5, random_state: int = 0
+    model: Any,
+    X: Any,
+    columns: tuple[str, ...] | None = None,
+    *,
+    n_neighbors: int = 5,
+    random_state: int = 0,
 ) -> Explanation:
-    """How much each column of X counts in the space of a fitted model."""
+    """How much each column of X counts in the space of a fitted model; `columns`: their names."""
+    if columns is None:
+        columns = (
+            tuple(str(c) for c in X.columns)
+            if hasattr(X, "columns")
+            else tuple(f"x{j}" for j in range(np.shape(X)[1]))
+        )
+    X = check_rows(X)
     A = linear_map(model, X)
     if A is not None:
         parts = (A @ A.T) * np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))
@@ -95,7 +108,9 @@ def linear_map(model: Any, X: Array) -> Floats | None:
     """
     d = X.shape[1]
     centre = X.mean(axis=0, dtype=np.float64)
-    size = np.maximum(X.std(axis=0, dtype=np.float64), 1e-8 * (1 + np.abs(centre)))
+    # A step that survives rounding, also along a column that is constant.
+    least = float(np.finfo(X.dtype).eps) ** 0.5 * (1 + np.abs(centre))
+    size = np.maximum(X.std(axis=0, dtype=np.float64), least)
     probes = np.vstack([centre, centre + np.diag(size)]).astype(X.dtype)
     images = np.asarray(model.transform(probes), dtype=np.float64)
     step = probes[1:].astype(np.float64) - probes[0].astype(np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nearfold.notation import Ints
@@ -35,7 +35,7 @@ def fit_space(result: SpaceResult, plan: TrialPlan, rows: Ints, scaled: bool) ->
     last = probe[-1] if hasattr(probe, "steps") else probe
     shortens = hasattr(last, "truncate")  # a metric is learned whole, then cut
     if candidate.nests and not shortens:
-        setting = type(setting)(**{**vars(setting), "n_axes": result.n_dimensions})
+        setting = replace(setting, n_axes=result.n_dimensions)
     model = build_model(candidate, setting, scaled)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were told with the trial

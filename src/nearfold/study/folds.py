@@ -37,6 +37,11 @@ class Split:
     notices: tuple[Told, ...]
 
     @property
+    def n_folds(self) -> int:
+        """Parts of one repeat."""
+        return sum(fold.repeat == self.folds[0].repeat for fold in self.folds)
+
+    @property
     def development(self) -> Ints:
         """All rows but those set aside."""
         first = self.folds[0]
@@ -59,8 +64,10 @@ def split_rows(
 ) -> Split:
     """Folds, and rows set aside for a last check (by default if there are 1,000 rows or more)."""
     n = len(X)
-    if n_folds < 2:
-        raise InputError(f"n_folds={n_folds}: at least 2 are needed, to learn and to judge.")
+    if n_repeats is not None and n_repeats < 1:
+        raise InputError(f"n_repeats={n_repeats}: rows are split at least once.")
+    if n_folds < 2 or n_folds != int(n_folds):
+        raise InputError(f"n_folds={n_folds}: a whole number, at least 2, to learn and to judge.")
     if n < 2 * n_folds:
         raise InputError(
             f"{n} rows are too few to hold out some of them {n_folds} times: bring at least "
@@ -69,13 +76,13 @@ def split_rows(
     draw = np.random.default_rng(random_state)
     group = groups_of_equal_rows(X)
     stratum = np.zeros(n, dtype=np.int64) if label is None else _numbered(label)
-    lonely = _lonely_rows(group, stratum) if label is not None else np.zeros(n, dtype=bool)
-    aside = n >= _SET_ASIDE_ROWS if set_aside is None else set_aside
     away = np.zeros(n, dtype=bool)
-    if aside:
+    if n >= _SET_ASIDE_ROWS if set_aside is None else set_aside:
         away = deal(group, stratum, _SET_ASIDE_SHARE, draw) == 0
-        away &= ~lonely
     rows = np.flatnonzero(~away)
+    lonely = np.zeros(n, dtype=bool)
+    if label is not None:  # among what is left: a class may have lost all rows but one
+        lonely[rows] = _lonely_rows(group[rows], stratum[rows])
     folds = []
     for repeat in range(default_repeats(n) if n_repeats is None else n_repeats):
         dealt = deal(group[rows], stratum[rows], n_folds, draw)

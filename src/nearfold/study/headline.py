@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nearfold.study.judges import Judge
-from nearfold.study.statistics import Estimate
+from nearfold.study.statistics import holm
 from nearfold.study.told import Told
 from nearfold.study.trial import FINISHED
-from nearfold.study.verdict import SIGNIFICANT, Standing, Verdict, compare_two
+from nearfold.study.verdict import SIGNIFICANT, Standing, Verdict, difference
 
 
 class Headline:
@@ -34,12 +36,14 @@ class Headline:
         assert best.score is not None
         chance = self.judge.chance or 0.0
         return Told(
-            f"No space is better than chance: the best, {best.result.name}, has a held-out "
-            f"{self.judge.score_name.en} of {self.show(best.score.mean)}, and guessing without the "
-            f"columns has {self.show(chance)}. These columns do not tell what was asked.",
-            f"没有一个空间优于随机猜测:最好的 {best.result.name} 留出{self.judge.score_name.zh}为 "
-            f"{self.show(best.score.mean)},不看任何列的猜测为 {self.show(chance)}。"
-            "这些列不包含所问的信息。",
+            f"No space is clearly better than chance: the best, {best.result.name}, has a "
+            f"held-out {self.judge.score_name.en} of {self.show(best.score.mean)}, and guessing "
+            f"without the columns has {self.show(chance)}. With {self._rows()} these columns "
+            "cannot be shown to tell what was asked.",
+            f"没有一个空间明显优于随机猜测:最好的 {best.result.name} "
+            f"留出{self.judge.score_name.zh}为 {self.show(best.score.mean)},"
+            f"不看任何列的猜测为 {self.show(chance)}。"
+            f"以现有的 {len(self.judge.X):,} 行数据,不能证明这些列包含所问的信息。",
         )
 
     def _winner(self) -> Told:
@@ -51,13 +55,15 @@ class Headline:
         assert base.score is not None
         d, name = top.result.n_dimensions, top.result.name
         told = Told(
-            f"{name} in {d} dimensions: {self._what('en')} {self.show(score.mean)} "
-            f"({self.show(score.low)} to {self.show(score.high)}), {self._points(gain, 'en')} more "
-            f"than {self._where('en')} ({self.show(base.score.mean)}; p {_p(top.p)} after "
-            f"correction for {len(self.finished) - 1} comparisons).",
+            f"{name} in {counted(d, 'dimension')}: "
+            f"{self._what('en')} {self.show(score.mean)} "
+            f"({self.show(score.low)} to {self.show(score.high)}), "
+            f"{self._points(gain.mean, 'en')} more than {self._where('en')} "
+            f"({self.show(base.score.mean)}; p {_p(top.p)} after correction for "
+            f"{counted(len(self.finished) - 1, 'comparison')}).",
             f"{name}({d} 维):{self._what('zh')}为 {self.show(score.mean)}"
             f"({self.show(score.low)} 至 {self.show(score.high)}),比{self._where('zh')}"
-            f"({self.show(base.score.mean)})高 {self._points(gain, 'zh')}"
+            f"({self.show(base.score.mean)})高 {self._points(gain.mean, 'zh')}"
             f"(经 {len(self.finished) - 1} 次比较校正,p {_p(top.p)})。",
         )
         return told + self._ties(top)
@@ -67,12 +73,12 @@ class Headline:
         if base is None or base.score is None:
             return Told("The reference was not finished.", "参照空间未完成评估。")
         told = Told(
-            f"No space beats {self._where('en')}: there {self._what('en')} "
+            f"No space beats {self._where('en')}, in which {self._what('en')} "
             f"{self.show(base.score.mean)} ({self.show(base.score.low)} to "
-            f"{self.show(base.score.high)}); every gain seen is within noise.",
+            f"{self.show(base.score.high)}). {self._largest_gain('en')}",
             f"没有一个空间胜过{self._where('zh')}:其{self._what('zh')}为 "
             f"{self.show(base.score.mean)}({self.show(base.score.low)} 至 "
-            f"{self.show(base.score.high)}),其余的提高都在噪声之内。",
+            f"{self.show(base.score.high)})。{self._largest_gain('zh')}",
         )
         # The one-standard-error rule, between spaces.
         floor = base.score.mean - base.score.error
@@ -97,16 +103,32 @@ class Headline:
             f"{self.show(least.score.mean)}。",
         )
 
+    def _largest_gain(self, language: str) -> str:
+        """How much a space may be better, for all that these rows can tell."""
+        gains = [s for s in self.finished if s.difference and s.difference.mean > 0]
+        if not gains:
+            return "其他空间的得分都不更高。" if language == "zh" else "No other scored higher."
+        most = max(gains, key=lambda s: s.difference.mean if s.difference else 0.0)
+        assert most.difference is not None
+        gain, high = (self._points(value, language) for value in
+                      (most.difference.mean, most.difference.high))  # fmt: skip
+        if language == "zh":
+            return f"最大的提高({most.result.name},{gain},至多约 {high})在噪声之内。"
+        return f"The largest gain seen ({most.result.name}, {gain}, perhaps up to {high}) is noise."
+
     def _ties(self, top: Standing) -> Told:
         tied = []
-        for s in self.finished:
-            if s is top or s.result.name == self.reference:
-                continue
-            if compare_two(top.result, s.result, self.judge).p >= SIGNIFICANT:
+        others = [s for s in self.finished if s is not top and s.result.name != self.reference]
+        p = holm(np.array([difference(top.result, s.result, self.judge).p for s in others]))
+        for s, adjusted in zip(others, p, strict=True):
+            if adjusted >= SIGNIFICANT:
                 tied.append(f"{s.result.name} ({s.result.n_dimensions})")
+        if not others:
+            return Told("", "")
         if not tied:
             return Told(
-                "It is clearly better than every other space tried.", "它明显优于其他所有空间。"
+                "It is clearly better than every other space that was finished.",
+                "它明显优于其他所有完成评估的空间。",
             )
         return Told(
             f"Not to be told apart from it: {', '.join(tied[:6])}"
@@ -135,11 +157,16 @@ class Headline:
             return "原始空间" if language == "zh" else "the raw space"
         return self.reference
 
-    def _points(self, gain: Estimate, language: str) -> str:
+    def _points(self, gain: float, language: str) -> str:
         if not self.judge.is_share:
-            return f"{gain.mean:.3f}"
-        points = f"{100 * gain.mean:.1f}"
+            return f"{gain:.3f}"
+        points = f"{100 * gain:.1f}"
         return f"{points} 个百分点" if language == "zh" else f"{points} points"
+
+    def _rows(self) -> str:
+        if self.judge.task == "pairs":
+            return counted(len(self.judge.split.folds[0].train), "pair") + " to learn from"
+        return counted(len(self.judge.X), "row")
 
     def show(self, value: float) -> str:
         """A score as people read it."""
@@ -151,6 +178,11 @@ def show_score(value: float, judge: Judge) -> str:
     if judge.is_share:
         return f"{100 * min(max(value, 0.0), 1.0):.1f} %"
     return f"{min(value, 1.0):.3f}"
+
+
+def counted(n: int, what: str) -> str:
+    """1 row, 2 rows."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _p(p: float | None) -> str:

@@ -18,8 +18,11 @@ from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality import held_out_score
 from nearfold.study.folds import Fold, Split, split_rows
+from nearfold.study.pair_folds import split_pairs
 from nearfold.study.statistics import discordant_error, share_error
 from nearfold.study.told import Told
+
+_MOST_ROWS = 3_000  # that a model which does not learn from pairs is fitted on beside them
 
 
 @dataclass(frozen=True)
@@ -215,30 +218,14 @@ class PairJudge(Judge):
     """
 
     task = "pairs"
-    score_name = Told("AUC of held-out pairs", "留出样本对的 AUC")
+    score_name = Told("AUC", "AUC")
     chance = 0.5
     is_share = False
 
     def __init__(self, X: Array, pairs: Ints, alike: Array, **split: Any) -> None:
-        joined = _joined_rows(pairs, len(X))
-        n_folds = split.get("n_folds", 5)
-        # Pairs that share rows, or are linked through others, tell of each other.
-        apart = len(np.unique(joined)) >= 4 * n_folds
-        key = joined if apart else np.arange(len(pairs))
-        super().__init__(X, split_rows(key[:, None].astype(np.float64), alike, **split))
+        super().__init__(X, split_pairs(pairs, alike, len(X), **split))
         self.pairs = pairs
         self.alike = alike
-        self.notices = (
-            ()
-            if apart
-            else (
-                Told(
-                    "The pairs are linked to each other through shared rows, so held-out pairs may "
-                    "follow from known ones: the scores may be flattering.",
-                    "样本对通过共同的行彼此相连,留出的样本对可能由已知的推出:得分可能偏高。",
-                ),
-            )
-        )
 
     def place(self, model: Any, fold: Fold, fit_rows: Ints) -> Placed:
         """Fit on the training pairs; the rows of the held-out pairs, side by side."""
@@ -247,8 +234,16 @@ class PairJudge(Judge):
         return Placed(Z, Z)
 
     def fit(self, model: Any, rows: Ints) -> None:
-        """Fit on these pairs (their numbers), if the model takes pairs, else on all rows."""
-        _fit_on_pairs(model, self.X, self.pairs[rows], self.alike[rows])
+        """Fit on these pairs (their numbers), if the model takes pairs, else on rows."""
+        steps = [step for _, step in getattr(model, "steps", [("", model)])]
+        if not isinstance(steps[-1], PairLearner):
+            model.fit(self.X[:: -(-len(self.X) // _MOST_ROWS)])
+            return
+        X = self.X
+        for step in steps[:-1]:
+            X = step.fit_transform(X)
+        sign = np.where(self.alike[rows], 1, -1)
+        steps[-1].fit(X, pairs=np.column_stack([self.pairs[rows], sign]))
 
     def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
         """Area under the curve: the chance that a must-link pair is the nearer of two."""
@@ -256,36 +251,8 @@ class PairJudge(Judge):
 
         a, b = self.pairs[fold.test].T
         distance = np.linalg.norm(placed.test[a, :d] - placed.test[b, :d], axis=1)
-        alike = self.alike[fold.test]
-        if len(np.unique(alike)) < 2:
-            raise InputError(
-                "a fold holds out pairs of one kind only: bring more pairs of the other kind, or "
-                "ask for fewer folds."
-            )
-        return Outcome(float(roc_auc_score(alike, -distance)), -distance)
+        return Outcome(float(roc_auc_score(self.alike[fold.test], -distance)), -distance)
 
     def chance_scores(self) -> Floats:
         """One half."""
         return np.full(len(self.split.folds), 0.5)
-
-
-def _joined_rows(pairs: Ints, n: int) -> Ints:
-    """For each pair, the number of the set of rows that pairs join."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(links, directed=False)[1][pairs[:, 0]], dtype=np.int64)
-
-
-def _fit_on_pairs(model: Any, X: Array, pairs: Ints, alike: Array) -> None:
-    """Fit a model, or the last step of a pipeline, on pairs if it takes them."""
-    steps = getattr(model, "steps", None)
-    if steps is not None:
-        for _, step in steps[:-1]:
-            X = step.fit_transform(X)
-        _fit_on_pairs(steps[-1][1], X, pairs, alike)
-    elif isinstance(model, PairLearner):
-        model.fit(X, pairs=np.column_stack([pairs, np.where(alike, 1, -1)]))
-    else:
-        model.fit(X)

@@ -69,7 +69,26 @@ def holm(p: Floats) -> Floats:
     return adjusted
 
 
-def one_standard_error(mean: Floats, error: Floats) -> int:
-    """The first place whose mean is within one standard error of the best."""
-    best = int(np.argmax(mean))
-    return int(np.argmax(mean >= mean[best] - error[best]))
+def fold_errors(scores: Floats, n_folds: int) -> Floats:
+    """Standard error of each column of folds x choices, as one repeat of n_folds would give it.
+
+    Repeats split the same rows anew: they steady the mean, but bring no new rows, so the error is
+    not divided by their number.
+    """
+    if len(scores) < 2:
+        return np.zeros(scores.shape[1])
+    return np.asarray(scores.std(axis=0, ddof=1) / np.sqrt(n_folds))
+
+
+def one_standard_error(scores: Floats) -> int:
+    """The first column of folds x choices that is not clearly below the best one.
+
+    Not clearly: by no more than one standard error of the difference of the two over the folds. The
+    difference is what is to be judged, and folds that are hard are hard for both.
+    """
+    best = int(np.argmax(scores.mean(axis=0)))
+    if len(scores) < 2:
+        return best
+    behind = scores[:, [best]] - scores
+    error = behind.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return int(np.argmax(behind.mean(axis=0) <= error))

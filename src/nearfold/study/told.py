@@ -16,7 +16,8 @@ class Told:
     zh: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "zh", _chinese_marks(self.zh))
+        if self.zh != self.en:  # the same words twice are a message of its own, left as it is
+            object.__setattr__(self, "zh", _chinese_marks(self.zh))
 
     def __str__(self) -> str:
         return self.en

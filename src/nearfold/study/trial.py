@@ -1,8 +1,8 @@
 """One space on trial: fitted and judged fold by fold, within its share of the time.
 
-The number of dimensions is chosen from the same fits, but never by the rows it is judged on: in
-each fold d' is the choice of the other folds of its repeat (one-standard-error rule). The d' that
-is reported is the choice of all folds.
+The number of dimensions is chosen from the same fits, but never by scores of the rows it is judged
+on: in each fold d' is the choice of the other folds of its repeat (one-standard-error rule). The d'
+that is reported is the choice of all folds.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class SpaceResult:
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # folds x dimensions
     outcomes: list[Outcome] = field(default_factory=list)  # of each fold at the d' of the others
     repeats: list[int] = field(default_factory=list)  # of each fold that is over
+    widths: list[int] = field(default_factory=list)  # of the space, fold by fold
     scaled: list[bool] = field(default_factory=list)  # whether its columns were, fold by fold
     fit_rows: int = 0
     train_rows: int = 0
@@ -53,11 +54,13 @@ class SpaceResult:
     @property
     def place(self) -> int:
         """Where in `dimensions` the choice of all folds is."""
-        return _choose(self.scores)
+        return self._choose(np.arange(len(self.scores)))
 
     @property
     def n_dimensions(self) -> int:
-        """The chosen d'."""
+        """The chosen d'; of a space that has one width in each fold, the middle one."""
+        if len(self.dimensions) == 1:
+            return int(np.median(self.widths))
         return int(self.dimensions[self.place])
 
     @property
@@ -66,20 +69,17 @@ class SpaceResult:
         chosen = []
         for i, repeat in enumerate(self.repeats):
             others = [j for j, r in enumerate(self.repeats) if r == repeat and j != i]
-            chosen.append(_choose(self.scores[others]) if others else self.place)
+            chosen.append(self._choose(np.array(others)) if others else self.place)
         return chosen
+
+    def _choose(self, folds: Ints) -> int:
+        """The choice of these folds."""
+        return one_standard_error(self.scores[folds])
 
     @property
     def fold_scores(self) -> Floats:
         """The score of each fold at the d' that the others chose."""
         return self.scores[np.arange(len(self.scores)), self.places]
-
-
-def _choose(scores: Floats) -> int:
-    mean = scores.mean(axis=0)
-    if len(scores) < 2:
-        return int(np.argmax(mean))
-    return one_standard_error(mean, scores.std(axis=0, ddof=1) / np.sqrt(len(scores)))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def try_space(
     result.peak_bytes = peak.bytes
     # What was not chosen is let go: rows x dimensions of every space would add up.
     result.outcomes = [row[place] for row, place in zip(tried, result.places, strict=False)]
-    if result.view is not None and len(result.scores):
+    if result.view is not None and len(result.dimensions) > 1 and len(result.scores):
         result.view = np.ascontiguousarray(result.view[:, : result.n_dimensions])
     # Folds say the same with other numbers: once is enough.
     by_wording = {re.sub(r"[0-9.]+", "#", line): line for line in map(_first_line, heard[::-1])}
@@ -151,7 +151,9 @@ def _try_fold(result: SpaceResult, plan: TrialPlan, fold: Fold, scaled: bool) ->
         result.view = judge.place_rows(model, plan.view_rows)
         result.fit_rows, result.train_rows = len(rows), len(fold.train)
     width = placed.train.shape[1]
-    outcomes = [judge.score(placed, fold, min(int(d), width)) for d in result.dimensions]
+    tried = result.dimensions if len(result.dimensions) > 1 else [width]
+    outcomes = [judge.score(placed, fold, min(int(d), width)) for d in tried]
+    result.widths.append(width)
     result.scores = np.vstack([result.scores, [o.score for o in outcomes]])
     result.repeats.append(fold.repeat)
     result.scaled.append(scaled)
@@ -169,7 +171,9 @@ def describe(model: Any) -> str:
 def rows_to_fit(candidate: Candidate, judge: Judge, train: Ints, seed: int) -> Ints:
     """All training rows, or a sample with the classes in proportion."""
     most = candidate.most_rows
-    if judge.task == "pairs" or most is None or len(train) <= most:
+    if judge.task == "pairs":
+        return train  # pairs; a model that takes none is fitted on a sample of rows by the judge
+    if most is None or len(train) <= most:
         return train
     label = judge.told_about(train) if judge.task == "classification" else None
     return train[sample_by_class(label, len(train), most, np.random.default_rng(seed))]

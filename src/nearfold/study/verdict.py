@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nearfold.errors import InputError
 from nearfold.notation import Floats
 from nearfold.study.judges import Judge
 from nearfold.study.statistics import Estimate, estimate, holm
@@ -27,7 +28,7 @@ class Standing:
     score: Estimate | None
     difference: Estimate | None  # to the reference
     p: float | None  # adjusted
-    verdict: str  # reference, better, worse, noise, unfinished, failed
+    verdict: str  # reference, better, worse, noise, uncompared, unfinished, failed
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,11 @@ class Verdict:
 
     def of(self, name: str) -> Standing:
         """The standing of a space."""
-        return next(s for s in self.standings if s.result.name == name)
+        for standing in self.standings:
+            if standing.result.name.lower() == name.lower():
+                return standing
+        tried = ", ".join(s.result.name for s in self.standings)
+        raise InputError(f"there is no space {name!r} here; tried were {tried}.")
 
 
 def judge_results(results: list[SpaceResult], judge: Judge, reference: str) -> Verdict:
@@ -49,14 +54,16 @@ def judge_results(results: list[SpaceResult], judge: Judge, reference: str) -> V
     finished = [r for r in results if r.status == FINISHED]
     base = next((r for r in finished if r.name == reference), None)
     others = [r for r in finished if r is not base]
-    differences = [_difference(r, base, judge) for r in others] if base is not None else []
+    differences = [difference(r, base, judge) for r in others] if base is not None else []
     adjusted = holm(np.array([d.p for d in differences]))
     standings = []
     for result in results:
         score = _score(result, judge) if len(result.scores) else None
         if result.status != FINISHED:
             standings.append(Standing(result, score, None, None, result.status))
-        elif base is None or result is base:
+        elif base is None:
+            standings.append(Standing(result, score, None, None, "uncompared"))
+        elif result is base:
             standings.append(Standing(result, score, None, None, "reference"))
         else:
             i = others.index(result)
@@ -99,14 +106,10 @@ def _score(result: SpaceResult, judge: Judge) -> Estimate:
     return replace(found, low=float(low), high=float(high))
 
 
-def _difference(result: SpaceResult, base: SpaceResult, judge: Judge) -> Estimate:
+def difference(result: SpaceResult, base: SpaceResult, judge: Judge) -> Estimate:
+    """Of two finished spaces, over the same folds."""
     floor = judge.difference_floor(_rows(result), _rows(base))
     return estimate(result.fold_scores - base.fold_scores, odds_of(judge), floor)
-
-
-def compare_two(result: SpaceResult, other: SpaceResult, judge: Judge) -> Estimate:
-    """The difference of two finished spaces."""
-    return _difference(result, other, judge)
 
 
 def _above_chance(finished: list[SpaceResult], judge: Judge) -> set[str]:

@@ -4,7 +4,7 @@ import { draw, given, label, make, onLanguage, showBytes, showNumber, showSecond
 
 const TRACK = 190; // pixels of the interval's column
 
-const VERDICTS = ["better", "failed", "noise", "reference", "unfinished", "worse"];
+const VERDICTS = ["better", "failed", "noise", "reference", "uncompared", "unfinished", "worse"];
 
 const COLUMNS = [
   { key: "name", words: "space", of: (line) => line.name },

@@ -1,0 +1,66 @@
+"""What is told about rows: a label or a target, checked in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.errors import InputError, warn
+from nearfold.notation import Array
+
+_MANY = 20  # distinct whole numbers, and one in twenty rows: more are a target, not classes
+
+
+def check_answers(y: Any, n: int, task: str | None = None) -> tuple[Array, str]:
+    """y as a vector of n labels (numbers or texts) or of finite targets, and which it is."""
+    if task not in (None, "classification", "regression"):
+        raise InputError(f"task={task!r}: there are classification and regression.")
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.shape != (n,):
+        raise InputError(f"y has shape {y.shape}, and X has {n} rows: one value for each.")
+    if y.dtype.kind not in "fiubUS":
+        y = _plain(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InputError(
+            f"y holds {int((~np.isfinite(y)).sum())} NaN or infinite values: leave those rows out."
+        )
+    task = task or _task_of(y)
+    if task == "regression":
+        try:
+            y = y.astype(np.float64)
+        except ValueError:
+            raise InputError("a target is a number in each row; y holds text.") from None
+    if (y == y[0]).all():
+        what = "target" if task == "regression" else "label"
+        raise InputError(f"all rows have the same {what}: there is nothing to learn.")
+    return y, task
+
+
+def _plain(y: Array) -> Array:
+    """Objects as numbers, if all are numbers, else as texts; None is no label."""
+    missing = sum(value is None for value in y.tolist())
+    if missing:
+        raise InputError(f"y holds {missing} missing values: leave those rows out.")
+    try:
+        return y.astype(np.float64)
+    except (ValueError, TypeError):
+        return y.astype(str)
+
+
+def _task_of(y: Array) -> str:
+    """Numbers that are not whole, or that are many, are a target; everything else is a label."""
+    if y.dtype.kind not in "fiu":
+        return "classification"
+    if y.dtype.kind == "f" and np.any(y != np.floor(y)):
+        return "regression"
+    distinct = len(np.unique(y))
+    if distinct > _MANY and 20 * distinct > len(y):
+        warn(
+            f"y has {distinct:,} distinct whole numbers in {len(y):,} rows and is taken as a "
+            'target; say task="classification" if they are classes.'
+        )
+        return "regression"
+    return "classification"

@@ -1,0 +1,90 @@
+"""Which pairs are held out.
+
+Pairs that share a row, or are linked through others, tell of each other: a metric fitted to some
+of them knows the rows of the rest. If the pairs fall into many small groups without common rows,
+whole groups are dealt to folds. Otherwise rows are dealt into two halves, again and again: the
+pairs of one half are learned from, those of the other are judged, and pairs across are not used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.errors import InputError
+from nearfold.notation import Array, Ints
+from nearfold.study.folds import Fold, Split, split_rows
+from nearfold.study.told import Told
+
+_HALVINGS = 5
+_LEAST = 5  # pairs of each kind, to learn from and to judge by
+
+
+def split_pairs(
+    pairs: Ints,
+    alike: Array,
+    n: int,
+    *,
+    n_folds: int = 5,
+    n_repeats: int | None = None,
+    random_state: int = 0,
+    **_: Any,
+) -> Split:
+    """Folds of pairs, by number; no row is on both sides."""
+    group = joined_rows(pairs, n)
+    largest = int(np.bincount(group).max())
+    if largest * 2 * n_folds <= len(pairs):
+        folds = split_rows(
+            group[:, None].astype(np.float64),
+            alike,
+            n_folds=n_folds,
+            n_repeats=n_repeats,
+            set_aside=False,
+            random_state=random_state,
+        ).folds
+        notices: list[Told] = []
+    else:
+        folds = _halves(pairs, n, _HALVINGS if n_repeats is None else n_repeats, random_state)
+        used = sum(len(fold.train) for fold in folds) / len(folds)
+        notices = [
+            Told(
+                f"Most pairs are linked through shared rows, so rows are split in halves: about "
+                f"{used:.0f} of {len(pairs):,} pairs are learned from, and as many are judged.",
+                f"多数样本对通过共同的行相连,因此把行对半划分:{len(pairs):,} 对中约 {used:.0f} 对"
+                "用于学习,同样多的用于评估。",
+            )
+        ]
+    for fold in folds:
+        for part in (fold.train, fold.test):
+            _refuse_few(alike[part])
+    return Split(folds, np.zeros(0, dtype=np.int64), tuple(notices))
+
+
+def _halves(pairs: Ints, n: int, repeats: int, seed: int) -> tuple[Fold, ...]:
+    draw = np.random.default_rng(seed)
+    folds = []
+    for repeat in range(repeats):
+        half = draw.permutation(n) % 2
+        a, b = half[pairs].T
+        sides = np.flatnonzero((a == 0) & (b == 0)), np.flatnonzero((a == 1) & (b == 1))
+        folds += [Fold(*sides, repeat), Fold(*sides[::-1], repeat)]
+    return tuple(folds)
+
+
+def joined_rows(pairs: Ints, n: int) -> Ints:
+    """For each pair, the number of the set of rows that pairs join."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    return np.asarray(connected_components(links, directed=False)[1][pairs[:, 0]], dtype=np.int64)
+
+
+def _refuse_few(alike: Array) -> None:
+    counts = int(alike.sum()), int((~alike).sum())
+    if min(counts) < _LEAST:
+        raise InputError(
+            f"a fold has {counts[0]} must-link and {counts[1]} cannot-link pairs without rows of "
+            f"other folds: bring more pairs, at least {_LEAST} of each kind for every fold."
+        )
