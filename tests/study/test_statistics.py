@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nearfold.quality.held_out import share_error
 from nearfold.study.statistics import (
     discordant_error,
     estimate,
     fold_errors,
     holm,
     one_standard_error,
-    share_error,
 )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from nearfold import __version__
+from nearfold.app.printing import clean
 from nearfold.errors import NearfoldError
 
 # command -> the module that has it: one command does not load what another needs.
@@ -67,8 +68,8 @@ def one_line(error: BaseException) -> str:
     """What went wrong, without the file's folder and in one line."""
     if isinstance(error, OSError) and error.strerror:
         name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
-        return f"{name}{error.strerror}."
-    return " ".join(str(error).split())
+        return clean(f"{name}{error.strerror}.")
+    return clean(" ".join(str(error).split()))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nearfold.app.options import FOLDS, JSON, LANG, SEED, refuse_missing_folders
+from nearfold.app.options import FOLDS, JSON, LANG, SEED, refuse_outputs
 from nearfold.app.tables import ReadTable, read, table_options, task_of
 from nearfold.errors import InputError
 
@@ -84,11 +84,15 @@ def run_compare(data: str, **options: Any) -> None:
     from nearfold.run import reporting
     from nearfold.study.compare import compare as compare_spaces
 
-    refuse_missing_folders(options.get("output"), options.get("save"))
+    refuse_outputs(data, options.get("output"), options.get("save"))
+    if options.get("output") and options.get("output") == options.get("save"):
+        raise InputError("the report and the model cannot be the same file.")
     table = read(data, options)
     if not options["as_json"]:
         print_table(table, options["lang"])
     pairs = options.get("pairs")
+    if options.get("saved_space") and options["saved_space"].lower() not in _names(options, table):
+        raise InputError(f"--space {options['saved_space']}: it is not among the spaces tried.")
     with reporting(sys.stderr.isatty()):
         found = compare_spaces(
             table.X,
@@ -114,9 +118,19 @@ def run_compare(data: str, **options: Any) -> None:
         written = _outputs(found, table, options)
     if options["as_json"]:
         print_json(_as_json(found, table, written))
+    if not any(len(r.scores) for r in found.results):
+        raise InputError(f"no space was finished; {found.results[0].trouble}")
     if found.stopped:
         click.echo("nearfold: stopped; what was finished is above.", err=True)
         sys.exit(130)
+
+
+def _names(options: dict[str, Any], table: ReadTable) -> set[str]:
+    from nearfold.study.candidates import pick_candidates
+
+    task = "pairs" if options.get("pairs") else task_of(table) or "none"
+    also = _transformers(options["also"])
+    return {c.name.lower() for c in pick_candidates(task, _methods(options["methods"]), also)}
 
 
 def _as_json(found: Any, table: ReadTable, written: dict[str, str]) -> dict[str, Any]:
@@ -221,7 +235,7 @@ def _transformers(named: tuple[str, ...]) -> dict[str, Any]:
         module, _, name = text.partition(":")
         try:
             found[name] = getattr(import_module(module), name)()
-        except (ImportError, AttributeError, ValueError, TypeError) as error:
+        except (Exception, SystemExit) as error:  # whatever that module does
             raise InputError(f"--also {text}: {' '.join(str(error).split())}") from None
     return found
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import difflib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from nearfold.app.options import JSON, refuse_missing_folders
+from nearfold.app.options import JSON, refuse_outputs
 from nearfold.app.tables import ReadTable, read, table_options
-from nearfold.errors import InputError
+from nearfold.errors import InputError, NonFiniteError
+from nearfold.inputs import refuse_extreme
 from nearfold.notation import Array
 
 
@@ -81,7 +84,7 @@ def fit(method: str, data: str, **options: Any) -> None:
     from nearfold.run import reporting
     from nearfold.store.model_file import save
 
-    refuse_missing_folders(options["output"])
+    refuse_outputs(data, options["output"])
     estimator = make_method(method, options["settings"])
     table = read(data, options)
     if not options["as_json"]:
@@ -89,6 +92,7 @@ def fit(method: str, data: str, **options: Any) -> None:
     steps: list[tuple[str, Any]] = [("table", table.preparation)]
     X = table.X
     if options["scale"]:
+        refuse_extreme(float(np.abs(X).max()), X.dtype)
         scaler = StandardScaler().fit(X)
         steps.append(("scale", scaler))
         X = scaler.transform(X)
@@ -123,7 +127,10 @@ def _fit(estimator: Any, X: Array, table: ReadTable, pairs: str | None) -> None:
         raise InputError(
             f"{type(estimator).__name__} learns from a label or a target: give --label or --target."
         )
-    estimator.fit(X, table.y)
+    try:
+        estimator.fit(X, table.y)
+    except (TypeError, AttributeError, NotImplementedError) as error:  # a setting of a wrong kind
+        raise InputError(f"{type(estimator).__name__} cannot be fitted so: {error}") from error
 
 
 def _needs_label(estimator: Any) -> bool:
@@ -142,7 +149,11 @@ def load_parts(model: str, data: str, options: dict[str, Any]) -> tuple[Any, Arr
     frame, _ = _frame(data, options)
     if isinstance(loaded, Pipeline) and hasattr(loaded[0], "rows_kept"):
         preparation = loaded[0]
-        return loaded[1:], preparation.transform(frame), tuple(preparation.get_feature_names_out())
+        if not hasattr(loaded, "transform"):
+            raise InputError(f"{_last(loaded)} has no space to explain.")
+        with new_rows():
+            X = preparation.transform(frame)
+        return loaded[1:], X, tuple(preparation.get_feature_names_out())
     X = frame.to_numpy()
     return loaded, np.asarray(X, dtype=np.float64), tuple(frame.columns)
 
@@ -199,9 +210,11 @@ def transform(model: str, data: str, **options: Any) -> None:
 
     if options["memory"]:
         set_memory(options["memory"])
+    refuse_outputs(data, options["output"])
     loaded, card = load_with_card(model)
     frame, source = _frame(data, options)
-    frame = _kept_rows(loaded, frame)
+    with new_rows():
+        frame = _kept_rows(loaded, frame)
     columns: dict[str, Any] = {}
     known = (card.extra or {}).get("schema", {})
     for name in [*_id_columns(known), *options["keep"]]:
@@ -211,7 +224,8 @@ def transform(model: str, data: str, **options: Any) -> None:
             near = difflib.get_close_matches(name, frame.columns, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
             raise InputError(f"there is no column {name!r} in {source.name}{hint}")
-    columns.update(_placed(loaded, frame))
+    with new_rows():
+        columns.update(_placed(loaded, frame))
     write_table(options["output"], columns)
     if options["output"] != "-":
         click.echo(f"{len(frame):,} rows are at {Path(options['output']).resolve()}", err=True)
@@ -233,10 +247,33 @@ def _id_columns(schema: Any) -> list[str]:
     return [c["name"] for c in columns if isinstance(c, dict) and c.get("role") == "id"]
 
 
+@contextmanager
+def new_rows() -> Iterator[None]:
+    """What to do with missing values was settled when the model was fitted: say so."""
+    try:
+        yield
+    except NonFiniteError as error:
+        what = str(error).partition(" Choose missing=")[0]
+        raise NonFiniteError(
+            f"{what} Fill them in, or fit the model again and say what to do with such rows."
+        ) from None
+
+
+def _last(model: Any) -> str:
+    return type(model.steps[-1][1] if hasattr(model, "steps") else model).__name__
+
+
 def _placed(model: Any, frame: Any) -> dict[str, Any]:
     if hasattr(model, "predict") and not hasattr(model, "transform"):
         return {"predicted": model.predict(frame)}
-    Z = np.asarray(model.transform(frame))
+    if not hasattr(model, "transform"):
+        raise InputError(f"{_last(model)} places no rows and predicts nothing.")
+    Z = model.transform(frame)
+    if hasattr(Z, "toarray"):
+        raise InputError(f"{_last(model)} gives a graph, not places: use it from Python.")
+    Z = np.asarray(Z)
+    if not np.isfinite(Z).all():
+        raise InputError("the model places some rows at NaN or infinity: its settings are extreme.")
     return {f"z{j + 1}": Z[:, j] for j in range(Z.shape[1])}
 
 

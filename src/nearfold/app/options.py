@@ -18,8 +18,12 @@ FOLDS = click.option("--folds", default=5, show_default=True, help="Parts held o
 LEARNER = click.option("-k", "--neighbors", default=5, show_default=True, help="Of the learner.")
 
 
-def refuse_missing_folders(*paths: str | None) -> None:
-    """Folders that are not there are found out before the work, not after it."""
+def refuse_outputs(data: str, *paths: str | None) -> None:
+    """What cannot be written, or would overwrite what is read, is found out before the work."""
     for path in paths:
-        if path and path != "-" and not Path(path).resolve().parent.is_dir():
+        if not path or path == "-":
+            continue
+        if "\0" in path or not Path(path).resolve().parent.is_dir():
             raise InputError(f"there is no folder {Path(path).parent} for {Path(path).name}.")
+        if data != "-" and "\0" not in data and Path(path).resolve() == Path(data).resolve():
+            raise InputError(f"{Path(path).name} is what is read: write to another file.")

@@ -53,6 +53,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def clean(text: str, longest: int = 500) -> str:
+    """Text of unknown origin for a terminal: no control characters, not too long."""
+    safe = "".join(c if c.isprintable() else "?" for c in text)
+    return safe if len(safe) <= longest else f"{safe[: longest - 1]}…"
+
+
 def console(stderr: bool = False) -> Any:
     """Rich's, without colours guessed for words; wide enough for a leaderboard when piped."""
     from rich.console import Console
@@ -64,9 +70,9 @@ def console(stderr: bool = False) -> Any:
 def print_table(table: Any, lang: str) -> None:
     """What was read, and what each column is taken for."""
     out = console(stderr=True)
-    out.print(table.source.describe(), soft_wrap=True, markup=False)
+    out.print(clean(table.source.describe()), soft_wrap=True, markup=False)
     for notice in [*table.source.notices, *table.schema.notices(), *table.notices]:
-        out.print(f"  {notice}", soft_wrap=True, markup=False)
+        out.print(f"  {clean(notice)}", soft_wrap=True, markup=False)
 
 
 def print_leaderboard(comparison: Any, lang: str) -> None:
@@ -100,7 +106,7 @@ def print_leaderboard(comparison: Any, lang: str) -> None:
     out.print(board)
     for s in comparison.verdict.standings:
         for line in [s.result.trouble] if s.result.trouble else s.result.notes:
-            out.print(f"{s.result.name}: {line}", markup=False, soft_wrap=True, style="dim")
+            out.print(clean(f"{s.result.name}: {line}"), markup=False, soft_wrap=True, style="dim")
     out.print()
     out.print(comparison.headline.get(lang), markup=False)
     if comparison.final:

@@ -7,10 +7,12 @@ import sys
 from typing import Any
 
 import click
+import numpy as np
 
 from nearfold.app.options import FOLDS, JSON, LANG, LEARNER, SEED
 from nearfold.app.tables import ReadTable, read, table_options, task_of
 from nearfold.errors import InputError
+from nearfold.inputs import refuse_extreme
 
 
 @click.command()
@@ -73,9 +75,11 @@ def _choose(table: ReadTable, options: dict[str, Any]) -> Any:
     method = options["method"]
     if what != "dimensions" and method == "PCA":
         method = "Isomap"
-    learner = method.startswith("KNeighbors")
-    estimator = None if learner else make_method(method, ())
+    estimator = make_method(method, ())
+    learner = type(estimator).__name__.startswith("KNeighbors")
+    estimator = None if learner else estimator
     if options["scale"]:
+        refuse_extreme(float(np.abs(X).max()), X.dtype)
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
@@ -110,7 +114,7 @@ def explain(model: str, data: str, **options: Any) -> None:
       nearfold explain lda.nearfold wine.csv --rows 0,100 --json
     """  # fmt: skip
     from nearfold.app.model_commands import load_parts
-    from nearfold.app.printing import console, print_json
+    from nearfold.app.printing import clean, console, print_json
     from nearfold.run import reporting
     from nearfold.study.explain import explain_rows, explain_space
 
@@ -130,18 +134,20 @@ def explain(model: str, data: str, **options: Any) -> None:
         print_json({"weights": weights, "exact": found.exact, "about": found.about})
         return
     from rich.table import Table
+    from rich.text import Text
 
     out = console()
     out.print(found.about.get(options["lang"]), markup=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
     for name, weight in list(zip(found.columns, found.weights, strict=True))[: options["top"]]:
-        table.add_row(name, f"{weight:.4g}", "█" * round(30 * abs(float(weight)) / largest))
+        bar = "█" * round(30 * abs(float(weight)) / largest)
+        table.add_row(Text(clean(name, 60)), f"{weight:.4g}", bar)
     out.print(table)
 
 
 def _two_rows(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*([0-9]+)\s*,\s*([0-9]+)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,15})\s*,\s*([0-9]{1,15})\s*", text)
     if not match:
         raise InputError(f"--rows {text}: write two row numbers, for example 0,17.")
     return int(match[1]), int(match[2])

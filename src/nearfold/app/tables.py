@@ -90,7 +90,8 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
     )
     frame, notices = _rows_with_answers(table.frame, label or target)
     if not schema.features():
-        raise InputError(f"no column can be a feature: {'; '.join(schema.notices()[:5])}.")
+        reasons = "; ".join(schema.notices()[:5]) or "there is no other column"
+        raise InputError(f"no column can be a feature: {reasons}.")
     preparation = TablePreparation(
         features=schema.features(),
         missing=options.get("missing", "error"),
@@ -112,7 +113,7 @@ def _existing(data: str) -> Any:
     if data == "-":
         return data
     path = Path(data)
-    if not path.exists():
+    if "\0" in data or not path.exists():
         raise InputError(f"there is no file {data}.")
     if path.is_dir():
         raise InputError(f"{data} is a folder: name a file.")

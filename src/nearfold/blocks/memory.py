@@ -38,7 +38,7 @@ def parse_bytes(text: str | int) -> int:
     match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(?:I?B)?\s*", str(text).upper())
     try:
         size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         size = 0
     if size <= 0:
         raise InputError(f"{text!r} is not a size: write for example '4GB' or '512MB'.")

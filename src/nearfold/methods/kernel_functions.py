@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from nearfold.errors import InputError
 from nearfold.linalg.centred import spans
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -36,6 +37,8 @@ class KernelFunction:
         self, kernel: Any, gamma: float, degree: float, coef0: float, params: dict[str, Any] | None
     ) -> None:
         self.kernel = kernel
+        if not np.isfinite([gamma, degree, coef0]).all():
+            raise InputError(f"gamma={gamma}, degree={degree}, coef0={coef0}: use finite numbers.")
         self.gamma, self.degree, self.coef0 = gamma, degree, coef0
         self.params = params or {}
         self.centre: Any = 0.0

@@ -82,7 +82,7 @@ def _score_classes(truth: Array, predictions: Array, model: Any, k: int) -> Held
     return HeldOut(
         share,
         wilson_interval(share, n),
-        _share_error(share, n),
+        share_error(share, n),
         right,
         predictions,
         "classification",
@@ -93,8 +93,8 @@ def _score_classes(truth: Array, predictions: Array, model: Any, k: int) -> Held
     )
 
 
-def _share_error(share: float, n: int) -> float:
-    """Agresti and Coull's n + 4, so that 100 % is not sure."""
+def share_error(share: float, n: int) -> float:
+    """Standard error of a share of n rows (Agresti and Coull's n + 4: 100 % is not sure)."""
     smoothed = (share * n + 2) / (n + 4)
     return float(np.sqrt(smoothed * (1 - smoothed) / (n + 4)))
 

@@ -22,7 +22,7 @@ from nearfold.graph.connect import (
     spanning_tree_lengths,
 )
 from nearfold.graph.doctor import Circuits, Hole, find_circuits, find_holes
-from nearfold.inputs import check_rows
+from nearfold.inputs import check_rows, refuse_extreme
 from nearfold.methods.pca import PCA
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
@@ -158,6 +158,9 @@ def diagnose(
     (1, 5)
     """
     X = _table(X)
+    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    if radius is not None and not radius >= 0:
+        raise InputError(f"radius={radius}: a radius is not negative.")
     m = len(X)
     k = None if radius is not None else n_neighbors
     if k is not None and not 1 <= k < m:

@@ -23,11 +23,16 @@ def check_answers(y: Any, n: int, task: str | None = None) -> tuple[Array, str]:
         raise InputError(f"y has shape {y.shape}, and X has {n} rows: one value for each.")
     if y.dtype.kind not in "fiubUS":
         y = _plain(y)
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise InputError(
-            f"y holds {int((~np.isfinite(y)).sum())} NaN or infinite values: leave those rows out."
-        )
+    if y.dtype.kind == "f":
+        wrong = np.isnan(y) if task == "classification" else ~np.isfinite(y)
+        if wrong.any():
+            raise InputError(
+                f"y holds {int(wrong.sum())} NaN or infinite values: leave those rows out."
+            )
     task = task or _task_of(y)
+    if task == "classification" and y.dtype.kind == "f":
+        whole = bool(np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)))
+        y = y.astype(np.int64) if whole else y.astype(str)  # labels are names, not measures
     if task == "regression":
         try:
             y = y.astype(np.float64)

@@ -63,6 +63,7 @@ class Candidate:
     most_rows: int | None = None
     by_default: bool = True
     narrow: bool = False  # wide tables are reduced by PCA first
+    turns: bool = True  # sees the same in rotated columns: it depends on Euclidean distances alone
     scalable: bool = True  # may be put after a scaling of the columns
 
 
@@ -85,7 +86,7 @@ CANDIDATES = (
     Candidate("raw", None, scalable=False),
     Candidate("scaled", lambda s: StandardScaler(),
               ("classification", "regression", "pairs"), scalable=False),
-    Candidate("PCA", lambda s: _make("PCA", n_components=s.axes), nests=True),
+    Candidate("PCA", lambda s: _make("PCA", n_components=s.axes), nests=True, turns=False),
     Candidate("LDA", lambda s: _make("LinearDiscriminantAnalysis",
               n_components=s.n_axes and min(s.n_axes, s.d, s.n_classes - 1)),
               _LABEL, nests=True),
@@ -98,7 +99,7 @@ CANDIDATES = (
               gamma=1 / (2 * s.spread) if s.spread > 0 else None, random_state=s.seed),
               nests=True, most_rows=5_000),
     Candidate("ClassicalMDS", lambda s: _make("ClassicalMDS", n_components=s.axes,
-              metric="cityblock"), nests=True, most_rows=3_000),
+              metric="cityblock"), nests=True, most_rows=3_000, turns=False),
     Candidate("MDS", lambda s: _make("MDS", n_components=min(s.axes, 10), init="classical_mds",
               n_init=1, max_iter=100, random_state=s.seed), most_rows=500),
     Candidate("Isomap", lambda s: _make("Isomap", n_components=min(s.curved_axes, 32),
@@ -110,7 +111,7 @@ CANDIDATES = (
     Candidate("LMNN", lambda s: _make("LMNN", n_components=min(s.axes, 32), random_state=s.seed),
               _LABEL, nests=True, most_rows=2_000, narrow=True),
     Candidate("WeightedEuclidean", lambda s: _make("WeightedEuclidean", random_state=s.seed),
-              _PAIRS, most_rows=2_000),
+              _PAIRS, most_rows=2_000, turns=False),
     Candidate("MLKR", lambda s: _make("MLKR", n_components=min(s.axes, 16), random_state=s.seed,
               max_iter=200), _TARGET, nests=True, most_rows=2_000, narrow=True),
     Candidate("MMC", lambda s: _make("MMC", random_state=s.seed), _PAIRS, narrow=True),
@@ -182,5 +183,8 @@ def build_model(candidate: Candidate, setting: Setting, scaled: bool) -> Any:
         steps.append(("scale", StandardScaler()))
     if candidate.narrow and min(setting.d, setting.n - 1) > _WIDE:
         steps.append(("reduce", _make("PCA", n_components=_WIDE)))
+    elif candidate.turns and candidate.scalable and setting.d > max(setting.n, 2 * _WIDE):
+        # Fewer rows than columns span fewer dimensions: turned into those nothing is lost.
+        steps.append(("turn", _make("PCA", n_components=setting.n - 1)))
     model = candidate.build(setting)
     return Pipeline([*steps, ("space", model)]) if steps else model

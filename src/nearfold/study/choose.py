@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nearfold.errors import InputError, NearfoldWarning
-from nearfold.inputs import check_rows
+from nearfold.inputs import check_rows, refuse_extreme
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
@@ -183,6 +183,7 @@ def judge_for_choice(
     random_state: int,
 ) -> LearnerJudge:
     """The learner whose held-out score decides: all rows take part, none is set aside."""
+    refuse_extreme(float(np.abs(X).max()), X.dtype)
     if y is None:
         raise InputError(
             "cross-validation needs y, a label or a target: without it choose by share, parallel "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import Cancelled, InputError, warn
-from nearfold.inputs import check_rows
+from nearfold.inputs import check_rows, refuse_extreme
 from nearfold.metrics.tuples import from_ids
 from nearfold.notation import Array
 from nearfold.run import reporter
@@ -188,6 +188,9 @@ def compare(
         "set_aside": set_aside,
         "random_state": random_state,
     }
+    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    if n_folds < 2:
+        raise InputError(f"n_folds={n_folds}: at least 2 are needed, to learn and to judge.")
     _refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
     judge, scaled = _appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
     if judge.task == "none" and n_components is None:
@@ -359,7 +362,7 @@ def _scaling(
     decided = []
     for i in range(len(folds)):
         others = (repeat == repeat[i]) & (np.arange(len(folds)) != i)
-        decided.append(bool(gain[others].mean() > 0))
+        decided.append(bool(others.any() and gain[others].mean() > 0))
     return decided
 
 

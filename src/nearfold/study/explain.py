@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.inputs import check_rows
+from nearfold.inputs import check_rows, refuse_extreme
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
@@ -60,6 +60,7 @@ def explain_space(
             else tuple(f"x{j}" for j in range(np.shape(X)[1]))
         )
     X = check_rows(X)
+    refuse_extreme(float(np.abs(X).max()), X.dtype)
     A = linear_map(model, X)
     if A is not None:
         parts = (A @ A.T) * np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))

@@ -16,10 +16,10 @@ from nearfold.errors import InputError
 from nearfold.metrics.learners import PairLearner
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
-from nearfold.quality import held_out_score
+from nearfold.quality.held_out import held_out_score, share_error
 from nearfold.study.folds import Fold, Split, split_rows
 from nearfold.study.pair_folds import split_pairs
-from nearfold.study.statistics import discordant_error, share_error
+from nearfold.study.statistics import discordant_error
 from nearfold.study.told import Told
 
 _MOST_ROWS = 3_000  # that a model which does not learn from pairs is fitted on beside them
@@ -132,6 +132,7 @@ class LearnerJudge(Judge):
         else:
             self.score_name = Told("R²", "R²")
             self.chance = 0.0
+            self._unit = float(np.abs(y).max()) or 1.0  # so that no square overflows or vanishes
             self.limits = (-np.inf, 1.0)
 
     def told_about(self, rows: Ints) -> Array:
@@ -140,11 +141,12 @@ class LearnerJudge(Judge):
 
     def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
         """The learner's score on the held-out rows."""
+        y = self.y if self.is_share else self.y / self._unit
         held_out = held_out_score(
             np.ascontiguousarray(placed.train[:, :d]),
-            self.y[fold.train],
+            y[fold.train],
             np.ascontiguousarray(placed.test[:, :d]),
-            self.y[fold.test],
+            y[fold.test],
             n_neighbors=min(self.k, len(fold.train)),
             task=self.task,
             weights=self.weights,

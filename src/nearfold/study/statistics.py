@@ -46,14 +46,6 @@ def estimate(scores: Floats, odds: float, floor: float = 0.0, level: float = LEV
     return Estimate(mean, mean - half, mean + half, error, p)
 
 
-def share_error(share: float, n: int) -> float:
-    """Standard error of a share of n independent rows (Agresti and Coull's n + 4: 100 % is not
-    sure).
-    """
-    share = (share * n + 2) / (n + 4)
-    return float(np.sqrt(share * (1 - share) / (n + 4)))
-
-
 def discordant_error(ours: Array, theirs: Array) -> float:
     """Standard error of the difference of two shares over the same rows (as in McNemar's test)."""
     return float(np.sqrt(np.count_nonzero(ours != theirs) + 1) / len(ours))
