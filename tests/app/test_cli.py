@@ -230,6 +230,8 @@ def test_missing_values_are_named_and_can_be_dealt_with(here, tmp_path):
         result = run(*words, "--missing", way, "--repeats", "1")
         assert result.exit_code == 0, result.output
     assert "2 rows" in run(*words, "--missing", "drop", "--repeats", "1").stderr
+    filled = run(*words, "--missing", "median", "--repeats", "1").stderr
+    assert "2 missing values are filled with the median" in filled
 
 
 def test_rows_without_a_label_are_left_out_and_said(tmp_path):

@@ -104,6 +104,12 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
             notices.append(f"{int((~kept).sum()):,} rows with missing values are left out.")
             frame = frame.filter(kept)
     X = preparation.transform(frame)
+    filled = sum(frame[name].null_count() for name in schema.features())
+    if filled and options.get("missing") in ("mean", "median"):
+        notices.append(
+            f"{filled:,} missing values are filled with the {options['missing']} of their column, "
+            "over all rows, held-out ones included."
+        )
     ids = frame[schema.id].to_numpy() if schema.id else None
     y = _answers(frame, schema) if label or target else None
     return ReadTable(frame, table.source, schema, preparation, X, y, ids, notices)

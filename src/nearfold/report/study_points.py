@@ -17,7 +17,7 @@ from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality import SpaceQuality
 from nearfold.report.packing import pack_floats, pack_integers, pack_points, packed_size
-from nearfold.study.compare import Comparison
+from nearfold.study.comparison import Comparison
 from nearfold.study.told import Told
 from nearfold.study.trial import SpaceResult
 
@@ -115,7 +115,7 @@ def pack_asked(comparison: Comparison, rows: Ints, ids: Any, weighed: Weighed) -
             columns.append(part)
     return {
         "n": len(rows),
-        "of": len(judge.X),
+        "of": len(judge.X) if judge.task == "pairs" else len(judge.split.development),
         "ids": [str(i) for i in (rows if ids is None else np.asarray(ids)[rows])],
         "columns": columns,
         "default_color": columns[0]["name"] if columns else None,

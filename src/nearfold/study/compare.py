@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nearfold.errors import Cancelled, InputError, warn
+from nearfold.errors import Cancelled, InputError
 from nearfold.inputs import check_rows, refuse_extreme
-from nearfold.metrics.tuples import from_ids
-from nearfold.notation import Array
 from nearfold.run import reporter
-from nearfold.study.answers import check_answers
+from nearfold.study.appoint import appoint, refuse_options
 from nearfold.study.candidates import Candidate, always_tried, pick_candidates
-from nearfold.study.final import FinalCheck, final_check, fit_space
+from nearfold.study.comparison import Comparison
+from nearfold.study.final import FinalCheck, final_check
 from nearfold.study.folds import Fold
-from nearfold.study.headline import Headline, show_score
-from nearfold.study.judges import Judge, LearnerJudge, NeighborJudge, PairJudge
+from nearfold.study.headline import Headline
+from nearfold.study.judges import Judge, LearnerJudge
 from nearfold.study.told import Told
 from nearfold.study.trial import (
     FINISHED,
@@ -38,98 +37,8 @@ from nearfold.study.trial import (
 )
 from nearfold.study.verdict import Verdict, judge_results
 
-_DIFFERENT_UNITS = 10.0  # ranges of columns that differ more than this are not of one kind
 _VIEW_ROWS = 100_000
 _LARGEST_SHARE = 0.25  # of the time that is left, for one space
-_NEIGHBORS = 5  # of the learner, if not told
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """What was tried, how it did, and what follows. `print` it; `write_report` shows it."""
-
-    judge: Judge
-    plan: TrialPlan
-    results: tuple[SpaceResult, ...]
-    verdict: Verdict
-    headline: Told
-    columns: tuple[str, ...]
-    scaled: bool  # whether columns are scaled before a space, the choice of all folds
-    final: FinalCheck | None
-    notices: tuple[Told, ...]
-    seconds: float
-    stopped: bool  # Ctrl-C came before the end
-
-    @property
-    def winner(self) -> str | None:
-        """The name of the space that is better than the reference, if there is one."""
-        return self.verdict.winner
-
-    @property
-    def best(self) -> str:
-        """The winner, or else the reference, or else the best of those that are finished."""
-        finished = [s.result.name for s in self.verdict.standings if s.result.status == FINISHED]
-        if not finished:
-            raise InputError("no space was finished, so none is the best.")
-        reference = self.verdict.reference
-        return self.verdict.winner or (reference if reference in finished else finished[0])
-
-    def result(self, name: str) -> SpaceResult:
-        """How one space did."""
-        return self.verdict.of(name).result
-
-    def leaderboard(self) -> list[dict[str, Any]]:
-        """One plain dictionary per space, best first."""
-        rows = []
-        for s in self.verdict.standings:
-            r = s.result
-            rows.append(
-                {
-                    "space": r.name,
-                    "n_dimensions": r.n_dimensions if len(r.scores) else None,
-                    "score": s.score.mean if s.score else None,
-                    "low": s.score.low if s.score else None,
-                    "high": s.score.high if s.score else None,
-                    "difference": s.difference.mean if s.difference else None,
-                    "difference_low": s.difference.low if s.difference else None,
-                    "difference_high": s.difference.high if s.difference else None,
-                    "p": s.p,
-                    "verdict": s.verdict,
-                    "folds": len(r.scores),
-                    "fit_seconds": r.fit_seconds,
-                    "score_seconds": r.score_seconds,
-                    "peak_bytes": r.peak_bytes,
-                    "trouble": r.trouble,
-                    "notes": r.notes,
-                    "about": r.about,
-                }
-            )
-        return rows
-
-    def fit(self, name: str | None = None) -> Any:
-        """A model of this space (default: the best) with its chosen d', fitted on all rows."""
-        judge = self.judge
-        rows = np.arange(len(judge.pairs) if isinstance(judge, PairJudge) else len(judge.X))
-        return fit_space(self.result(name or self.best), self.plan, rows, self.scaled)
-
-    def __repr__(self) -> str:
-        return f"<Comparison of {len(self.results)} spaces, winner: {self.winner}>"
-
-    def __str__(self) -> str:
-        width = max(len(r.name) for r in self.results)
-        lines = []
-        for s in self.verdict.standings:
-            score = (
-                f"{show_score(s.score.mean, self.judge):>8}  "
-                f"({show_score(s.score.low, self.judge)} to {show_score(s.score.high, self.judge)})"
-                if s.score
-                else " " * 8
-            )
-            d = s.result.n_dimensions if len(s.result.scores) else "-"
-            why = f": {s.result.trouble}" if s.result.trouble else ""
-            lines.append(f"{s.result.name:{width}}  d' {d!s:>4}  {score}  {s.verdict}{why}")
-        told = [str(self.headline)] + ([str(self.final.told)] if self.final else [])
-        return "\n".join([*lines, "", *told])
 
 
 def compare(
@@ -191,8 +100,8 @@ def compare(
     refuse_extreme(float(np.abs(X).max()), X.dtype)
     if n_folds < 2:
         raise InputError(f"n_folds={n_folds}: at least 2 are needed, to learn and to judge.")
-    _refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
-    judge, scaled = _appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
+    refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
+    judge, scaled = appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
     if judge.task == "none" and n_components is None:
         n_components = 2
     candidates = pick_candidates(judge.task, methods, spaces)
@@ -232,83 +141,6 @@ def _checked(
         f"The last check on rows set aside did not end ({why}).",
         f"在留出行上的最后检验没有完成({why})。",
     )
-
-
-def _appoint(
-    X: Array,
-    y: Any,
-    task: str | None,
-    pairs: tuple[Any, Any],
-    k: int | None,
-    weights: str,
-    scale: bool | None,
-    options: dict[str, Any],
-) -> tuple[Judge, bool | None]:
-    """The judge for what is told about the rows; whether to scale, if that is known already."""
-    if pairs[0] is not None:
-        if y is not None:
-            raise InputError("give y or pairs, not both: a space is judged by one of them.")
-        found = from_ids(X, pairs[0], 2, ids=pairs[1])
-        options = {**options, "set_aside": False}
-        return PairJudge(X, found.rows, np.asarray(found.sign) > 0, **options), scale
-    if y is None:
-        scaled = _different_units(X) if scale is None else scale
-        options = {**options, "set_aside": False}
-        original = standardised(X) if scaled else X
-        k = _neighbors(k, len(X), options["n_folds"])
-        return NeighborJudge(X, original, k=k, **options), scaled
-    y, task = check_answers(y, len(X), task)
-    k = _neighbors(k, len(X), options["n_folds"])
-    return LearnerJudge(X, y, task=task, k=k, weights=weights, **options), scale
-
-
-def _refuse_options(
-    n_components: int | None,
-    weights: str,
-    max_points: int,
-    time_budget: float | None,
-    n_names: int,
-    d: int,
-) -> None:
-    if n_components is not None and not 1 <= n_components <= d:
-        raise InputError(f"n_components={n_components}: give a number from 1 to {d}.")
-    if weights not in ("uniform", "distance"):
-        raise InputError(f"weights={weights!r}: there are uniform and distance.")
-    if max_points < 3:
-        raise InputError(f"max_points={max_points}: a picture has at least 3 points.")
-    if time_budget is not None and not time_budget > 0:
-        raise InputError(f"time_budget={time_budget}: give seconds, more than 0.")
-    if n_names != d:
-        raise InputError(f"there are {n_names} names of columns, and X has {d} columns.")
-
-
-def _neighbors(k: int | None, n: int, n_folds: int) -> int:
-    """As many as asked for, or five, or as there are in the training rows of a fold."""
-    most = max(1, n - -(-n // n_folds) - 1)
-    if k is not None and not 1 <= k <= most:
-        raise InputError(
-            f"n_neighbors={k}: a fold has {most + 1} training rows, so give a number from 1 to "
-            f"{most}."
-        )
-    if k is None and most < _NEIGHBORS:
-        warn(f"a fold has {most + 1} training rows: the {most} nearest are used, not {_NEIGHBORS}.")
-    return min(_NEIGHBORS, most) if k is None else k
-
-
-def _different_units(X: Array) -> bool:
-    reach = np.ptp(X.astype(np.float64), axis=0)
-    reach = reach[reach > 0]
-    if len(reach) == 0:
-        return False
-    low, high = np.quantile(reach, [0.05, 0.95])
-    return bool(high > _DIFFERENT_UNITS * low)
-
-
-def standardised(X: Array) -> Array:
-    """Columns of mean 0 and variance 1."""
-    from sklearn.preprocessing import StandardScaler
-
-    return np.asarray(StandardScaler().fit_transform(X))
 
 
 def _plan(judge: Judge, n_axes: int | None, seed: int, max_points: int, count: int) -> TrialPlan:
@@ -399,11 +231,13 @@ def _notices(
                 f"用训练行的一个样本拟合,其余行由变换得到:{listed}。",
             )
         )
-    if len(plan.view_rows) < len(judge.split.development) and judge.task != "pairs":
+    aside = len(judge.split.set_aside)
+    if aside:
         notices.append(
             Told(
-                f"The pictures show {len(plan.view_rows):,} of {len(judge.X):,} rows, by class.",
-                f"图中显示 {len(judge.X):,} 行中按类别抽取的 {len(plan.view_rows):,} 行。",
+                f"{aside:,} rows were set aside for a last check of a winner; they are in no fold "
+                "and in no picture.",
+                f"有 {aside:,} 行留作对胜出空间的最后检验,不在任何一折和图中。",
             )
         )
     return tuple(notices)
