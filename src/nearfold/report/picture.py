@@ -1,67 +1,16 @@
-"""Spaces as scatter plots, side by side."""
+"""The neighbourhood graph as a picture."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nearfold.notation import Array, Floats
-from nearfold.report.colours import CATEGORY_COLOURS, category_style
+from nearfold.report.colours import CATEGORY_COLOURS
 
 _SUSPECT_COLOURS = ("#D55E00", "#CC79A7", "#000000")
 _MOST_EDGES = 50_000  # drawn; of more, an even selection
-
-
-def draw_spaces(spaces: dict[str, Floats], label: Array, path: Path, title: str = "") -> Path:
-    """Draw the first two dimensions of each space, points coloured by label; save as PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # A figure of its own, so that no global state of pyplot or of a screen is touched.
-    columns = min(3, len(spaces))
-    lines = -(-len(spaces) // columns)
-    figure = Figure(figsize=(5.0 * columns, 4.8 * lines + 0.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = np.atleast_1d(figure.subplots(lines, columns)).ravel()
-    for axis in axes[len(spaces) :]:
-        axis.set_axis_off()
-    for axis, (name, Z) in zip(axes, spaces.items(), strict=False):
-        _draw_space(axis, Z, label)
-        axis.set_title(name)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=min(10, len(np.unique(label))),
-        frameon=False,
-        markerscale=1.6,
-    )
-    if title:
-        figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    return path
-
-
-def _draw_space(axis: Any, Z: Floats, label: Array) -> None:
-    second = Z[:, 1] if Z.shape[1] > 1 else np.zeros(len(Z))
-    for i, value in enumerate(np.unique(label)):
-        chosen = label == value
-        colour, marker = category_style(i)
-        axis.scatter(
-            Z[chosen, 0],
-            second[chosen],
-            s=16,
-            color=colour,
-            marker=marker,
-            linewidths=0,
-            alpha=0.75,
-            label=str(value),
-        )
-    axis.set_xticks([])
-    axis.set_yticks([])
-    for side in axis.spines.values():
-        side.set_color("#cccccc")
 
 
 def draw_graph(
