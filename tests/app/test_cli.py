@@ -117,6 +117,8 @@ def test_methods_lists_the_registry():
 def test_compare_shows_schema_leaderboard_and_reason(here):
     result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA")
     assert "178 rows x 14 columns" in result.stderr
+    assert "13 features: alcohol, malic_acid" in result.stderr
+    assert "label: cultivar" in result.stderr
     assert result.stdout.splitlines()[1].startswith("LDA")
     assert "LDA in 2 dimensions" in result.stdout
     assert "raw" in result.stdout

@@ -83,6 +83,7 @@ def test_the_space_that_helps_wins_with_its_reason():
     assert standing.difference.mean == pytest.approx(standing.score.mean - raw)
     assert found.winner in str(found.headline)
     assert "原始空间" in found.headline.zh
+    assert "flatters" in str(found.headline)  # too few rows for a last check
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -201,6 +202,23 @@ def test_a_last_check_that_fails_loses_nothing():
     assert found.winner == "first"
     assert found.final is None
     assert any("too large" in str(n) for n in found.notices)
+
+
+def test_ctrl_c_in_the_last_check_keeps_what_was_found():
+    class Impatient(Spy):
+        def fit(self, X, y=None):
+            if len(X) > 900:
+                raise KeyboardInterrupt
+            self.fitted_ = True
+            return self
+
+        def transform(self, X):
+            return X[:, :1]
+
+    found = compare(*planted(n=1200), methods=["PCA"], spaces={"first": Impatient()}, n_repeats=1)
+    assert found.winner == "first"
+    assert found.stopped
+    assert found.final is None
 
 
 def test_a_width_that_changes_from_fold_to_fold_is_judged_whole():

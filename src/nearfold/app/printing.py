@@ -71,8 +71,28 @@ def print_table(table: Any, lang: str) -> None:
     """What was read, and what each column is taken for."""
     out = console(stderr=True)
     out.print(clean(table.source.describe()), soft_wrap=True, markup=False)
+    out.print(f"  {clean(_roles(table.schema, lang))}", soft_wrap=True, markup=False)
     for notice in [*table.source.notices, *table.schema.notices(), *table.notices]:
         out.print(f"  {clean(notice)}", soft_wrap=True, markup=False)
+
+
+def _roles(schema: Any, lang: str) -> str:
+    """Which columns are features, label, target and id."""
+    names = schema.features()
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    words = Told(
+        f"{len(names):,} feature{'' if len(names) == 1 else 's'}: {shown}",
+        f"{len(names):,} 个特征:{shown}",
+    )
+    parts = [words.get(lang)]
+    for role, word in (
+        (schema.label, Told("label", "标记")),
+        (schema.target, Told("target", "目标")),
+        (schema.id, Told("id", "编号")),
+    ):
+        if role:
+            parts.append(f"{word.get(lang)}: {role}")
+    return "; ".join(parts)
 
 
 def print_leaderboard(comparison: Any, lang: str) -> None:

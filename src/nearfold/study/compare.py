@@ -110,7 +110,7 @@ def compare(
     reference = "PCA" if judge.task == "none" else "raw"
     verdict = judge_results(results, judge, reference)
     overall = _scaled_by_all(results) if scaled is None else scaled
-    final, trouble = (None, None) if stopped else _checked(verdict, plan, overall)
+    final, trouble, cut_short = (None, None, True) if stopped else _check(verdict, plan, overall)
     notices = _notices(judge, plan, results, overall if scale is None else None)
     return Comparison(
         judge,
@@ -123,24 +123,27 @@ def compare(
         final,
         notices if trouble is None else (*notices, trouble),
         time.monotonic() - started,
-        stopped,
+        stopped or cut_short,
     )
 
 
-def _checked(
+def _check(
     verdict: Verdict, plan: TrialPlan, scaled: bool
-) -> tuple[FinalCheck | None, Told | None]:
-    """The last check, or why there is none: what was found before must not be lost by it."""
+) -> tuple[FinalCheck | None, Told | None, bool]:
+    """The last check, or why there is none (what was found before must not be lost by it), and
+    whether Ctrl-C ended it.
+    """
     try:
-        return final_check(verdict, plan, scaled), None
+        return final_check(verdict, plan, scaled), None, False
     except (KeyboardInterrupt, Cancelled):
-        why = "stopped"
+        why, stopped = "stopped", True
     except Exception as error:
-        why = " ".join(str(error).split())[:200]
-    return None, Told(
+        why, stopped = " ".join(str(error).split())[:200], False
+    told = Told(
         f"The last check on rows set aside did not end ({why}).",
         f"在留出行上的最后检验没有完成({why})。",
     )
+    return None, told, stopped
 
 
 def _plan(judge: Judge, n_axes: int | None, seed: int, max_points: int, count: int) -> TrialPlan:

@@ -66,7 +66,14 @@ class Headline:
             f"({self.show(base.score.mean)})高 {self._points(gain.mean, 'zh')}"
             f"(经 {len(self.finished) - 1} 次比较校正,p {_p(top.p)})。",
         )
-        return told + self._ties(top)
+        told = told + self._ties(top)
+        if len(self.judge.split.set_aside):
+            return told
+        return told + Told(
+            "As the best of several its score flatters it a little: no rows were left for a last "
+            "check.",
+            "作为多个空间中的最好者,其得分略偏乐观:没有剩余的行可做最后检验。",
+        )
 
     def _no_better(self) -> Told:
         base = next((s for s in self.finished if s.result.name == self.reference), None)
