@@ -74,7 +74,7 @@ def test_curves_scree_weights_and_manifest(iris, payload):
     weights = {w["space"]: w for w in payload["weights"]}
     assert sum(weights["LDA"]["weights"]) == pytest.approx(1.0)
     assert sorted(weights["PCA"]["columns"]) == ["x0", "x1", "x2", "x3"]
-    manifest = dict(payload["manifest"])
+    manifest = {k if isinstance(k, str) else k["en"]: v for k, v in payload["manifest"]}
     assert manifest["seed"] == "0"
     assert manifest["rows x columns"] == "150 x 4"
     held_out = read_codes(payload["spaces"][0]["held_out"])

@@ -190,7 +190,7 @@ def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any
     return rows
 
 
-def _manifest(comparison: Comparison) -> list[list[str]]:
+def _manifest(comparison: Comparison) -> list[list[Any]]:
     judge = comparison.judge
     folds = judge.split.folds
     repeats = len({f.repeat for f in folds})
@@ -200,13 +200,22 @@ def _manifest(comparison: Comparison) -> list[list[str]]:
         ["Nearfold", nearfold.__version__],
         ["Python", platform.python_version()],
         *[[name, found] for name, found in versions.items()],
-        ["rows x columns", f"{len(judge.X):,} x {judge.X.shape[1]:,}"],
-        ["folds", f"{len(folds) // repeats} x {repeats} repeats"],
-        ["rows set aside", f"{len(judge.split.set_aside):,}"],
-        ["neighbours of the learner", str(getattr(judge, "k", "-"))],
-        ["seed", str(comparison.plan.seed)],
-        ["columns scaled first", "yes" if comparison.scaled else "no"],
-        ["time", f"{comparison.seconds:.1f} s"],
-        ["memory at the peak of one space", show_bytes(peak)],
-        ["memory budget", show_bytes(get_memory())],
+        [
+            Told("rows x columns", "行数 x 列数").as_dict(),
+            f"{len(judge.X):,} x {judge.X.shape[1]:,}",
+        ],
+        [Told("folds", "折数").as_dict(), f"{len(folds) // repeats} x {repeats} repeats"],
+        [Told("rows set aside", "留出的行数").as_dict(), f"{len(judge.split.set_aside):,}"],
+        [
+            Told("neighbours of the learner", "学习器的近邻数").as_dict(),
+            str(getattr(judge, "k", "-")),
+        ],
+        [Told("seed", "随机种子").as_dict(), str(comparison.plan.seed)],
+        [
+            Told("columns scaled first", "先标准化各列").as_dict(),
+            "yes" if comparison.scaled else "no",
+        ],
+        [Told("time", "用时").as_dict(), f"{comparison.seconds:.1f} s"],
+        [Told("memory at the peak of one space", "单个空间的内存峰值").as_dict(), show_bytes(peak)],
+        [Told("memory budget", "内存预算").as_dict(), show_bytes(get_memory())],
     ]
