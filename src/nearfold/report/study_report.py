@@ -196,26 +196,20 @@ def _manifest(comparison: Comparison) -> list[list[Any]]:
     repeats = len({f.repeat for f in folds})
     versions = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")}
     peak = max((r.peak_bytes or 0 for r in comparison.results), default=0)
+    told = {
+        Told("rows x columns", "行数 x 列数"): f"{len(judge.X):,} x {judge.X.shape[1]:,}",
+        Told("folds", "折数"): f"{len(folds) // repeats} x {repeats}",
+        Told("rows set aside", "留出的行数"): f"{len(judge.split.set_aside):,}",
+        Told("neighbours of the learner", "近邻数"): str(getattr(judge, "k", "-")),
+        Told("seed", "随机种子"): str(comparison.plan.seed),
+        Told("columns scaled first", "先标准化"): "yes" if comparison.scaled else "no",
+        Told("time", "用时"): f"{comparison.seconds:.1f} s",
+        Told("memory at the peak of one space", "内存峰值"): show_bytes(peak),
+        Told("memory budget", "内存预算"): show_bytes(get_memory()),
+    }
     return [
         ["Nearfold", nearfold.__version__],
         ["Python", platform.python_version()],
         *[[name, found] for name, found in versions.items()],
-        [
-            Told("rows x columns", "行数 x 列数").as_dict(),
-            f"{len(judge.X):,} x {judge.X.shape[1]:,}",
-        ],
-        [Told("folds", "折数").as_dict(), f"{len(folds) // repeats} x {repeats} repeats"],
-        [Told("rows set aside", "留出的行数").as_dict(), f"{len(judge.split.set_aside):,}"],
-        [
-            Told("neighbours of the learner", "学习器的近邻数").as_dict(),
-            str(getattr(judge, "k", "-")),
-        ],
-        [Told("seed", "随机种子").as_dict(), str(comparison.plan.seed)],
-        [
-            Told("columns scaled first", "先标准化各列").as_dict(),
-            "yes" if comparison.scaled else "no",
-        ],
-        [Told("time", "用时").as_dict(), f"{comparison.seconds:.1f} s"],
-        [Told("memory at the peak of one space", "单个空间的内存峰值").as_dict(), show_bytes(peak)],
-        [Told("memory budget", "内存预算").as_dict(), show_bytes(get_memory())],
+        *[[words.as_dict(), value] for words, value in told.items()],
     ]
