@@ -263,3 +263,13 @@ def test_the_bar_of_a_fit_ends_at_its_total(n):
     assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
     assert seen
     assert {total for _, total in seen} == {len(seen)}
+
+
+def test_a_short_line_covers_a_long_one():
+    stream = io.StringIO()
+    bar = ProgressBar(stream)
+    bar("a long label", 10, 20)
+    bar("short", 10, 10)
+    _, first, second = stream.getvalue().split("\r")
+    assert len(first) == len(second.rstrip("\n"))
+    assert second.startswith("short [")

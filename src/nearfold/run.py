@@ -71,6 +71,7 @@ class ProgressBar:
     def __init__(self, stream: Any = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._next_draw = 0.0
+        self._widest = 0  # so that a short line covers a long one before it
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
         """Draw."""
@@ -84,7 +85,10 @@ class ProgressBar:
             line = f"\r{label} [{'#' * filled}{'.' * (self.WIDTH - filled)}] {done:,}/{total:,}"
         else:
             line = f"\r{label} {done:,}"
-        self._stream.write(line + ("\n" if finished else ""))
+        self._widest = max(self._widest, len(line))
+        self._stream.write(line.ljust(self._widest) + ("\n" if finished else ""))
+        if finished:
+            self._widest = 0
         self._stream.flush()
 
 
