@@ -167,6 +167,24 @@ def test_one_space_that_fails_does_not_stop_the_others():
     assert "it is broken" in str(found)
 
 
+def test_a_transformer_of_another_package_gets_classes_by_number():
+    class Particular(TransformerMixin, BaseEstimator):
+        """Takes numbers only, as UMAP does."""
+
+        def fit(self, X, y=None):
+            assert y.dtype.kind == "i"
+            self.fitted_ = True
+            return self
+
+        def transform(self, X):
+            return X[:, :1]
+
+    X, y = planted(n=200)
+    found = compare(X, np.array(["no", "yes"])[y], methods=FEW, spaces={"other": Particular()})
+    assert found.verdict.of("other").verdict == "better", found.result("other").trouble
+    assert found.fit("LDA").classes_.tolist() == ["no", "yes"]  # ours keep the words
+
+
 def test_a_space_beyond_its_time_is_stopped_and_said(monkeypatch):
     clock = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: clock() + 3600 * len(Slow.hours))

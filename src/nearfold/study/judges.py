@@ -55,7 +55,7 @@ class Judge:
         self.X = X
         self.split = split
 
-    def told_about(self, rows: Ints) -> Array | None:
+    def told_about(self, rows: Ints, model: Any = None) -> Array | None:
         """What a supervised model may know of these rows."""
         return None
 
@@ -64,13 +64,13 @@ class Judge:
         if len(fit_rows) < len(fold.train) or not hasattr(model, "fit_transform"):
             self.fit(model, fit_rows)
             return self.placed(model, fold)
-        X, y = self.X[fit_rows], self.told_about(fit_rows)
+        X, y = self.X[fit_rows], self.told_about(fit_rows, model)
         Z = model.fit_transform(X) if y is None else model.fit_transform(X, y)
         return Placed(_as_array(Z), self.place_rows(model, fold.test))
 
     def fit(self, model: Any, rows: Ints) -> None:
         """Fit a model on these rows and what is told about them."""
-        y = self.told_about(rows)
+        y = self.told_about(rows, model)
         model.fit(self.X[rows]) if y is None else model.fit(self.X[rows], y)
 
     def placed(self, model: Any, fold: Fold) -> Placed:
@@ -114,6 +114,11 @@ def _as_array(Z: Any) -> Floats:
     return Z
 
 
+def _is_ours(model: Any) -> bool:
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    return type(last).__module__.startswith("nearfold.")
+
+
 class LearnerJudge(Judge):
     """A k-nearest-neighbour learner: held-out accuracy for a label, R^2 for a target."""
 
@@ -135,9 +140,15 @@ class LearnerJudge(Judge):
             self._unit = float(np.abs(y).max()) or 1.0  # so that no square overflows or vanishes
             self.limits = (-np.inf, 1.0)
 
-    def told_about(self, rows: Ints) -> Array:
-        """Their labels or targets."""
-        return self.y[rows]
+    def told_about(self, rows: Ints, model: Any = None) -> Array:
+        """Their labels or targets; to a model of another package classes go by number.
+
+        Not all of them take text (UMAP does not); ours keep the labels as they are.
+        """
+        y = self.y[rows]
+        if model is None or y.dtype.kind in "fiub" or _is_ours(model):
+            return y
+        return np.asarray(np.searchsorted(np.unique(self.y), y))
 
     def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
         """The learner's score on the held-out rows."""
