@@ -11,7 +11,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from nearfold import PCA, run, set_memory
 from nearfold.errors import Cancelled, InputError
-from nearfold.run import PerThread, ProgressBar, map_in_order, one_blas_thread, progress, reporting
+from nearfold.run import (
+    PerThread,
+    ProgressBar,
+    map_in_order,
+    one_blas_thread,
+    progress,
+    reporting,
+    thread_count,
+)
 
 every_pool = pytest.mark.parametrize("n_jobs", [1, 2, 3])
 
@@ -234,11 +242,11 @@ def test_blas_is_given_back_after_overlapping_work():
     """Whatever ends last, as when two threads of a server search at once."""
     with threadpool_limits(2):
         before = blas_counts()
-        first, second = (map_in_order(str, range(3), n_jobs=1) for _ in range(2))
-        next(first), next(second)
-        list(first)
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__(), second.__enter__()
+        first.__exit__(None, None, None)
         assert set(blas_counts()) == {1}  # the second still works
-        list(second)
+        second.__exit__(None, None, None)
         assert blas_counts() == before
 
 
@@ -273,3 +281,59 @@ def test_a_short_line_covers_a_long_one():
     _, first, second = stream.getvalue().split("\r")
     assert len(first) == len(second.rstrip("\n"))
     assert second.startswith("short [")
+
+
+def test_blas_threads_are_restored_while_a_traceback_keeps_the_work_alive():
+    before = blas_counts()
+
+    def consume():
+        for number in map_in_order(lambda item: item, range(20), n_jobs=2):
+            if number == 3:
+                raise KeyError("the consumer fails")
+
+    with pytest.raises(KeyError) as kept:
+        consume()
+    time.sleep(0.2)
+    assert kept.tb is not None  # the frame of the generator is still alive
+    assert blas_counts() == before
+
+
+def test_blas_is_not_limited_between_tasks():
+    before = blas_counts()
+    for _ in map_in_order(lambda item: item, range(3), n_jobs=1):
+        assert blas_counts() == before
+
+
+def test_n_jobs_none_follows_joblib():
+    from joblib import Parallel, delayed, parallel_config
+
+    cores = thread_count(None)
+    assert cores == thread_count(-1)
+    with parallel_config(n_jobs=3):
+        assert thread_count(None) == 3
+    with parallel_config(backend="threading"):
+        assert thread_count(None) == cores
+    for backend in ("threading", "loky"):
+        inside = Parallel(n_jobs=2, backend=backend)(delayed(thread_count)(None) for _ in range(2))
+        assert inside == [1, 1]
+        asked = Parallel(n_jobs=2, backend=backend)(delayed(thread_count)(2) for _ in range(2))
+        assert asked == [2, 2]
+
+
+def test_blas_is_given_back_by_another_thread_than_the_one_that_took_it():
+    before = blas_counts()
+    took, ended = threading.Event(), threading.Event()
+
+    def first():
+        with one_blas_thread():
+            took.set()
+            ended.wait(10)
+
+    other = threading.Thread(target=first)
+    other.start()
+    took.wait(10)
+    with one_blas_thread():
+        ended.set()
+        other.join()
+        assert set(blas_counts()) == {1}
+    assert blas_counts() == before

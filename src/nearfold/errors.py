@@ -10,14 +10,17 @@
 
     NearfoldWarning (UserWarning)
     ├── ApproximationWarning                the bounded way was taken; `approximation_` says which
-    └── NotConvergedWarning                 an iteration ended before it converged
+    └── NotConvergedWarning (also scikit-learn's ConvergenceWarning)  an iteration was stopped early
 
 Every error says what is wrong, where, and what to do about it.
 """
 
+from __future__ import annotations
+
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 
 class NearfoldError(Exception):
@@ -56,8 +59,24 @@ class ApproximationWarning(NearfoldWarning):
     """The memory budget forbade the exact way, so a bounded one was taken."""
 
 
-class NotConvergedWarning(NearfoldWarning):
-    """An iteration was stopped before it converged."""
+if TYPE_CHECKING:
+
+    class NotConvergedWarning(NearfoldWarning):
+        """An iteration was stopped before it converged."""
+
+
+def __getattr__(name: str) -> Any:
+    """Define NotConvergedWarning when it is first used: its base takes a second to import."""
+    if name != "NotConvergedWarning":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.exceptions import ConvergenceWarning
+
+    about = {
+        "__doc__": "An iteration was stopped before it converged.",
+        "__module__": __name__,
+    }
+    globals()[name] = type(name, (NearfoldWarning, ConvergenceWarning), about)
+    return globals()[name]
 
 
 _PACKAGE = str(Path(__file__).parent)

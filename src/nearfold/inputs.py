@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from nearfold.blocks import Rows
+from nearfold.blocks import Rows, spans
 from nearfold.blocks.rows import NamedRows
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
@@ -34,6 +34,7 @@ def check_table(
     **options: Any,
 ) -> Any:
     """X, or (X, y) if y is given: floats, dense or CSR, finite unless `finite` is False."""
+    refuse_dates_and_masks(X)
     checked = validate_data(
         estimator,
         X,
@@ -52,9 +53,37 @@ def check_table(
 def check_rows(X: Any) -> Any:
     """A dense table of finite floats that no estimator keeps."""
     names = list(X.columns) if hasattr(X, "columns") else None
+    refuse_dates_and_masks(X)
     table = check_array(X, dtype=_FLOATS, ensure_all_finite=False, ensure_min_samples=2)
     refuse_nonfinite(table, names)
     return table
+
+
+def refuse_dates_and_masks(X: Any) -> None:
+    """Raise if X holds dates, or masked cells: both would be taken for numbers in silence."""
+    if isinstance(X, np.ma.MaskedArray) and X.mask.any():
+        columns = np.flatnonzero(X.mask.any(axis=0))[:5].tolist() if X.ndim == 2 else []
+        raise NonFiniteError(
+            f"Input X has {int(X.mask.sum())} masked cells (first columns: {columns}), which have "
+            "no value: fill them in with X.filled(...), or drop their rows."
+        )
+    if isinstance(X, np.ndarray) and X.dtype.kind in "Mm":
+        raise InputError(
+            f"Input X holds {X.dtype} values, and dates are not numbers: convert them first, for "
+            "example to days since a date that matters to you."
+        )
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        kinds = X.dtypes if isinstance(X.dtypes, list) else list(X.dtypes)
+        dates = [
+            str(name)
+            for name, kind in zip(X.columns, kinds, strict=False)
+            if any(word in str(kind).lower() for word in ("date", "timedelta", "duration", "time"))
+        ]
+        if dates:
+            raise InputError(
+                f"columns {dates[:5]} hold dates or durations, which are not numbers: convert or "
+                "drop them first."
+            )
 
 
 def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
@@ -67,9 +96,9 @@ def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
     if values.size == 0:
         return 0.0
     step = max(1, _CELLS // max(1, values[:1].size))
-    spans = [slice(a, a + step) for a in range(0, len(values), step)]
-    look = map_in_order if len(spans) > 1 else map  # a small table is not worth a pool
-    total = sum(look(lambda span: _sum_of_squares(values[span]), spans))
+    parts = spans(len(values), step)
+    look = map_in_order if len(parts) > 1 else map  # a small table is not worth a pool
+    total = sum(look(lambda part: _sum_of_squares(values[part]), parts))
     if 1e-30 < total < np.inf:
         return float(np.sqrt(total))
     low, high = float(values.min()), float(values.max())
@@ -170,7 +199,7 @@ def check_distances(D: Array) -> None:
             f"this one is {D.shape[0]} x {D.shape[1]}."
         )
     refuse_nonfinite(D)
-    pieces = [slice(a, a + _SIDE) for a in range(0, len(D), _SIDE)]
+    pieces = spans(len(D), _SIDE)
     pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
 
     def extremes(pair: tuple[slice, slice]) -> tuple[float, float, float]:

@@ -1,10 +1,12 @@
 """How work is run: threads, randomness, progress, cancel.
 
 One rule for threads. Parallel work is a list of independent tasks on a pool of
-Python threads; inside it BLAS is held to one thread and compiled kernels are
-serial and release the GIL, so thread counts never multiply. Outside of it BLAS
-uses its own threads. `n_jobs` is the size of that pool and changes no result:
-tasks are cut by the data alone and combined in a fixed order.
+Python threads; while a task runs BLAS is limited to one thread, and compiled
+kernels are serial and release the GIL, so thread counts never multiply. The limit
+is lifted whenever no task runs, whatever became of the work. (OpenBLAS has one
+thread count per process, so other threads share the limit while a task runs, and
+only then.) `n_jobs` is the size of the pool and changes no result: tasks are cut
+by the data alone and combined in a fixed order.
 
 One protocol for progress. A callback is called as `callback(label, done, total)`
 after each step; it may raise `Cancelled` to stop the work. Ctrl-C does the same.
@@ -20,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 from nearfold.errors import InputError
@@ -102,12 +104,20 @@ def random_state(seed: Any) -> Any:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads for `n_jobs`: None and -1 mean every core this process may use, -2 all but one."""
+    """Threads for `n_jobs`: -1 means every core this process may use, -2 all but one.
+
+    None follows joblib: the number of an enclosing `joblib.parallel_config`, one thread inside a
+    joblib worker (whose siblings have the other cores), and every core otherwise.
+    """
     if n_jobs == 0:
         raise InputError("n_jobs=0 has no meaning: use None for all cores, or a positive number.")
     available = _available_cores()
     if n_jobs is None:
-        return available
+        from joblib.parallel import get_active_backend
+
+        backend, n_jobs = get_active_backend()
+        if n_jobs is None:
+            return 1 if backend.nesting_level else available
     return max(1, n_jobs if n_jobs > 0 else available + 1 + n_jobs)
 
 
@@ -129,7 +139,11 @@ def _thread_pools() -> Any:
 
 
 class _BlasHold:
-    """Counts who asks for a single BLAS thread: the first sets the limit, the last lifts it."""
+    """Counts who asks for a single BLAS thread: the first sets the limit, the last lifts it.
+
+    Each of them may be another thread. threadpoolctl lets only the thread that set a limit change
+    it (from 3.7 on), so it is told that nobody owns the limit; our count does.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -139,6 +153,7 @@ class _BlasHold:
     def take(self) -> None:
         with self._lock:
             if self._holders == 0:
+                _disown_limits()
                 self._limiter = _thread_pools().limit(limits=1)
             self._holders += 1
 
@@ -146,7 +161,16 @@ class _BlasHold:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
+                _disown_limits()
                 self._limiter.restore_original_limits()
+                _disown_limits()
+
+
+def _disown_limits() -> None:
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 _blas_hold = _BlasHold()
@@ -154,7 +178,11 @@ _blas_hold = _BlasHold()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread while anyone is inside."""
+    """Limit BLAS to one thread while anyone is inside.
+
+    Not for use around a `yield`: a generator that is left early keeps what it holds for as long
+    as some traceback keeps the generator.
+    """
     _blas_hold.take()
     try:
         yield
@@ -194,28 +222,34 @@ def map_in_order(
     """
     threads = thread_count(n_jobs)
     report = _listener.get()
-    results = _serial(task, items) if threads == 1 else _pooled(task, items, threads)
+    run = partial(_run_task, task)
+    results = _serial(run, items) if threads == 1 else _pooled(run, items, threads)
     # Closed at once when the work is left early: a traceback may keep the generator alive.
-    with one_blas_thread(), closing(results):
+    with closing(results):
         for done, result in enumerate(results, start=1):
             if label is not None:
                 report(label, done, total)
             yield result
 
 
-def _serial(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+def _run_task(task: Callable[[Item], Result], item: Item) -> Result:
+    with one_blas_thread():
+        return task(item)
+
+
+def _serial(run: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
     for item in items:
-        yield task(item)
+        yield run(item)
 
 
 def _pooled(
-    task: Callable[[Item], Result], items: Iterable[Item], threads: int
+    run: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> Generator[Result, None, None]:
     waiting: list[Future[Result]] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="nearfold") as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(task, item))
+                waiting.append(pool.submit(run, item))
                 if len(waiting) >= 2 * threads:
                     yield waiting.pop(0).result()
             while waiting:

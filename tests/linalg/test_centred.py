@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from nearfold.blocks import spans
 from nearfold.linalg import centred
-from nearfold.linalg.centred import ComputedKernel, HeldKernel, HeldSquares, spans
+from nearfold.linalg.centred import ComputedKernel, HeldKernel, HeldSquares
 
 
 def centring(n):

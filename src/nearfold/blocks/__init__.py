@@ -3,7 +3,7 @@
 from nearfold.blocks.memory import get_memory, require_memory, set_memory, show_bytes
 from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
 from nearfold.blocks.sources import as_rows, is_streamed, scan
-from nearfold.blocks.work import combine_blocks, combine_pairwise
+from nearfold.blocks.work import combine_blocks, combine_pairwise, spans
 
 __all__ = [
     "ArrayRows",
@@ -19,4 +19,5 @@ __all__ = [
     "scan",
     "set_memory",
     "show_bytes",
+    "spans",
 ]

@@ -1,15 +1,19 @@
 """The memory budget: one number for the whole process.
 
 Set by `nearfold.set_memory("4GB")`, else by the environment variable
-NEARFOLD_MEMORY, else half of what the machine or its control group has free at
-the moment of asking.
+NEARFOLD_MEMORY, else half of what the machine or its control group had free when
+the process first asked. It is looked at once, because what the budget decides
+(landmarks, low rank) must not change with the load of the machine.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
+
+import psutil
 
 from nearfold.errors import InputError, MemoryBudgetError
 
@@ -30,6 +34,11 @@ def get_memory() -> int:
     from_environment = os.environ.get("NEARFOLD_MEMORY")
     if from_environment:
         return parse_bytes(from_environment)
+    return _default_budget()
+
+
+@lru_cache(maxsize=1)
+def _default_budget() -> int:
     return max(free_bytes() // 2, 64 * 1024**2)
 
 
@@ -66,20 +75,7 @@ def require_memory(needed: float, what: str, advice: str) -> None:
 
 def free_bytes() -> int:
     """What this process could still allocate: the least of machine and control group."""
-    return min(_machine_free(), _cgroup_free())
-
-
-def _machine_free() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:  # macOS and other systems without /proc
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):
-        return 2 * 1024**3
+    return min(int(psutil.virtual_memory().available), _cgroup_free())
 
 
 def _cgroup_free(root: Path = Path("/sys/fs/cgroup")) -> int:

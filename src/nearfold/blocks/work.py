@@ -22,6 +22,11 @@ Item = TypeVar("Item")
 Statistic = TypeVar("Statistic")
 
 
+def spans(n: int, step: int) -> list[slice]:
+    """0..n in consecutive slices of `step` (the last may be shorter)."""
+    return [slice(a, min(a + step, n)) for a in range(0, n, max(step, 1))]
+
+
 def combine_blocks(
     blocks: Iterable[Item],
     block_function: Callable[[Item], Statistic],

@@ -1,4 +1,4 @@
-"""How every kernel is compiled: cached on disk, without the GIL."""
+"""How every kernel is compiled: without the GIL, cached on disk where a cache can be written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 def kernel(function: Function) -> Function:
     """Compile on first call, cache the machine code, release the GIL."""
-    return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    return _compile(function)
 
 
 def summing_kernel(function: Function) -> Function:
     """The same for a reduction whose order of summation is free."""
-    return cast(Function, numba.njit(nogil=True, cache=True, fastmath=_REORDER)(function))
+    return _compile(function, fastmath=_REORDER)
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
+    except RuntimeError:
+        # Neither the package's folder nor the user's cache can be written, as in a read-only
+        # container: compile in every process. (A shared temporary folder would be no remedy:
+        # cached code is run, and anyone could have put it there.)
+        return cast(Function, numba.njit(nogil=True, **options)(function))

@@ -1,5 +1,12 @@
 """Moments, eigenpairs, singular values, signs: matrices in, matrices out."""
 
+from nearfold.linalg.distances import (
+    accurate_squared_distances,
+    pair_squares,
+    square_norms,
+    squared_distance_error,
+    squared_distances,
+)
 from nearfold.linalg.eigen import (
     EigenPairs,
     bottom_eigenpairs,
@@ -26,6 +33,7 @@ from nearfold.linalg.principal import (
     table_moments,
 )
 from nearfold.linalg.signs import axis_signs, fix_signs
+from nearfold.linalg.spectrum import clamp_spectrum, whiten
 
 __all__ = [
     "CentredRows",
@@ -33,9 +41,11 @@ __all__ = [
     "Moments",
     "Principal",
     "Workspaces",
+    "accurate_squared_distances",
     "axis_signs",
     "block_moments",
     "bottom_eigenpairs",
+    "clamp_spectrum",
     "combine_moments",
     "combine_triangles",
     "fix_signs",
@@ -43,7 +53,11 @@ __all__ = [
     "from_inner_products",
     "from_scatter",
     "from_svd",
+    "pair_squares",
     "reliable",
+    "square_norms",
+    "squared_distance_error",
+    "squared_distances",
     "table_moments",
     "thin_svd",
     "top_axes_implicit",
@@ -51,4 +65,5 @@ __all__ = [
     "top_eigenpairs",
     "total_moments",
     "triangular_factor",
+    "whiten",
 ]

@@ -16,17 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.linalg.krylov import TopPairs, block_lanczos
 from nearfold.notation import Array, Floats
 from nearfold.run import PerThread, map_in_order
 
 _ROWS, _COLUMNS = 64, 8192  # of a tile whose squares are taken; it stays in the cache
 _SIDE = 2048  # of a tile of a kernel that is computed
-
-
-def spans(n: int, step: int) -> list[slice]:
-    """0..n in pieces of `step`."""
-    return [slice(a, min(a + step, n)) for a in range(0, n, step)]
 
 
 class DoublyCentred:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError
-from nearfold.linalg.centred import spans
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, reporter
 

@@ -33,7 +33,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import get_memory, show_bytes
+from nearfold.blocks import get_memory, show_bytes, spans
 from nearfold.errors import ApproximationWarning, InputError, warn
 from nearfold.graph import Graph, Surroundings, all_geodesics, neighbourhood_graph, settle
 from nearfold.graph.build import graph_of_matrix
@@ -41,7 +41,7 @@ from nearfold.graph.connect import side_by_side, what_connects
 from nearfold.graph.paths import tree_from
 from nearfold.inputs import refuse_extreme
 from nearfold.linalg import axis_signs
-from nearfold.linalg.centred import HeldSquares, spans
+from nearfold.linalg.centred import HeldSquares
 from nearfold.methods.kernel_pca import KernelPCA
 from nearfold.methods.landmark_mds import (
     GowerMap,

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError
-from nearfold.linalg.centred import spans
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 

@@ -37,7 +37,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import get_memory, require_memory, show_bytes
+from nearfold.blocks import get_memory, require_memory, show_bytes, spans
 from nearfold.errors import (
     ApproximationWarning,
     InputError,
@@ -47,7 +47,7 @@ from nearfold.errors import (
 )
 from nearfold.inputs import check_table, refuse_overflow
 from nearfold.linalg import axis_signs, top_eigenpairs
-from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel, spans
+from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
 from nearfold.linalg.krylov import TopPairs
 from nearfold.linalg.pivoted import LowRank, pivoted_cholesky
 from nearfold.methods.kernel_functions import NAMES, KernelFunction

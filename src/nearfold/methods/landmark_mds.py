@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import get_memory, require_memory
+from nearfold.blocks import get_memory, require_memory, spans
 from nearfold.linalg import axis_signs
-from nearfold.linalg.centred import HeldSquares, spans
+from nearfold.linalg.centred import HeldSquares
 from nearfold.linalg.krylov import TopPairs, estimate_absolute_trace
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats, Ints

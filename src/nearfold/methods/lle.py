@@ -37,12 +37,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError, warn
 from nearfold.graph import Surroundings, graph_of_lists, settle
 from nearfold.graph.connect import side_by_side, what_connects
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
-from nearfold.linalg.centred import spans
 from nearfold.linalg.grounded import (
     BottomPairs,
     bottom_of_dense,

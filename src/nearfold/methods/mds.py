@@ -35,10 +35,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import get_memory, show_bytes
+from nearfold.blocks import get_memory, show_bytes, spans
 from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning, warn
 from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
-from nearfold.linalg.centred import HeldSquares, spans
+from nearfold.linalg.centred import HeldSquares
 from nearfold.methods.landmark_mds import (
     affordable_landmarks,
     positive_pairs,

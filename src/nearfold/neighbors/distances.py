@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 
+from nearfold.blocks import spans
 from nearfold.inputs import refuse_extreme
-from nearfold.linalg.centred import spans
 from nearfold.neighbors.exact import is_euclidean
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
