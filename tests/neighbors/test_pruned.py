@@ -8,7 +8,8 @@ import pytest
 
 from nearfold.neighbors import pruned
 from nearfold.neighbors.plan import SAMPLE, Plan, choose_plan
-from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
+from nearfold.neighbors.pruned import PrunedIndex
+from nearfold.neighbors.sketch import CannotSketch
 
 N, M, D = 1100, 530, 32  # three tiles of rows, two of queries, the last ones not full
 PLANS = [Plan(3, 7), Plan(7, 15), Plan(D, 0)]
@@ -197,12 +198,12 @@ def test_an_outlier_within_range(size, sampled, plan):
 def test_an_outlier_out_of_range_is_said(size, plan):
     X = low_rank(np.random.default_rng(0), 2200)
     index = PrunedIndex(X, plan=plan)
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         index.nearest(np.full((1, D), size), 3)
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         index.within(np.full((1, D), size), 3.0)
     X[_row_in_sample(len(X), False)] = size
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         PrunedIndex(X, plan=plan)
 
 
