@@ -149,7 +149,9 @@ def test_screen_nearest_is_brute_force(dtype, refine, k):
         tile.own_row[::2] = tile.row_of[: len(tile.own_row[::2])]
         best, best_row, worst = empty_heaps(tile.m, k)
         everything = slice(0, tile.n)
-        bounded, measured = screen.screen_nearest(*tile.arguments(everything), best, best_row, worst)
+        bounded, measured = screen.screen_nearest(
+            *tile.arguments(everything), best, best_row, worst
+        )
         for i in range(tile.m):
             want = k_smallest(*tile.candidates(i, everything), k)
             assert sorted_pairs(best[i], best_row[i]) == want

@@ -163,7 +163,8 @@ def test_threads_change_nothing(name, plan):
 
 
 def test_queries_in_batches(monkeypatch):
-    monkeypatch.setattr(pruned, "_QUERY_BATCH", 200)
+    monkeypatch.setattr(pruned, "_BATCH_CELLS", 0)
+    monkeypatch.setattr(pruned, "_QUERY_TILE", 200)
     X, Q = tables("clusters", np.float64)
     index = index_of("clusters", np.float64, Plan(3, 7))
     oracle.assert_same(index.nearest(Q, 3), oracle.nearest(X, Q, 3))

@@ -19,7 +19,9 @@ from nearfold.neighbors.pruned import PrunedIndex
 ROUTES = {
     "plain": PlainIndex,
     "tree": lambda X: TreeIndex(X, 2),
-    "brute": lambda X: MetricIndex(X, metric="minkowski", p=2, metric_params={"w": np.ones(X.shape[1])}, algorithm="brute"),
+    "brute": lambda X: MetricIndex(
+        X, metric="minkowski", p=2, metric_params={"w": np.ones(X.shape[1])}, algorithm="brute"
+    ),
     "ball tree": lambda X: MetricIndex(X, metric="euclidean", algorithm="ball_tree"),
     "pruned": lambda X: PrunedIndex(X, plan=Plan(X.shape[1], 0)),
     "chosen": EuclideanIndex,

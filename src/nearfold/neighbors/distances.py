@@ -23,6 +23,7 @@ from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 
 _SIDE = 512  # of a tile
+_POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}  # of Minkowski
 _TREE_NAMES = {"p": "minkowski", "infinity": "chebyshev"}  # other names that trees know
 
 
@@ -42,8 +43,8 @@ class Distances:
         if self.learner is not None:
             X, metric = to_learned_space(self.learner, X), "euclidean"
         self.X = X
-        self.metric = _TREE_NAMES.get(metric, metric) if isinstance(metric, str) else metric
-        self.params = metric_parameters(self.metric, metric_params, p, X)
+        self.metric, params = effective_metric(metric, p, metric_params)
+        self.params = metric_parameters(self.metric, params, X)
         self.n_jobs = n_jobs
         self._plain = is_euclidean(metric, p, metric_params) and not sparse.issparse(X)
         if self._plain:
@@ -110,23 +111,30 @@ class Distances:
 
 def is_euclidean(metric: Any, p: float, metric_params: dict[str, Any] | None) -> bool:
     """Whether these parameters mean the plain Euclidean distance."""
-    named = metric in ("euclidean", "l2") if isinstance(metric, str) else False
-    power = (metric_params or {}).get("p", p)
-    others = {key for key, value in (metric_params or {}).items() if value is not None} - {"p"}
-    return (named and not metric_params) or (
-        isinstance(metric, str) and metric == "minkowski" and power == 2 and not others
-    )
+    name, params = effective_metric(metric, p, metric_params)
+    return isinstance(name, str) and name in ("euclidean", "l2") and not params
 
 
-def metric_parameters(
-    metric: Any, metric_params: dict[str, Any] | None, p: float, X: Any
-) -> dict[str, Any]:
-    """The keyword arguments of a metric; what it learns from a table it learns from all of X."""
+def effective_metric(
+    metric: Any, p: float, metric_params: dict[str, Any] | None
+) -> tuple[Any, dict[str, Any]]:
+    """The metric that is computed and its keyword arguments: Minkowski's by their own names."""
     params = {key: value for key, value in (metric_params or {}).items() if value is not None}
     if not isinstance(metric, str):
-        return params
+        return metric, params
+    metric = _TREE_NAMES.get(metric, metric)
     if metric == "minkowski":
-        params.setdefault("p", p)
+        power = params.setdefault("p", p)
+        if "w" not in params and power in _POWERS:
+            return _POWERS[power], {}
+    return metric, params
+
+
+def metric_parameters(metric: Any, params: dict[str, Any], X: Any) -> dict[str, Any]:
+    """The keyword arguments of a metric; what it learns from a table it learns from all of X."""
+    params = dict(params)
+    if not isinstance(metric, str):
+        return params
     if metric == "seuclidean" and "V" not in params:
         params["V"] = np.var(X, axis=0, ddof=1, dtype=np.float64)
     if metric == "mahalanobis" and not {"V", "VI"} & set(params):

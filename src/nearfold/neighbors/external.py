@@ -141,9 +141,7 @@ def _resolve(
 ) -> tuple[Floats, Ints]:
     m = Q.shape[0]
     if m == 1 and tree.count_within(Q, radius)[0] > _PAIRS:
-        return nearest_in_tiles(
-            lambda tile: tree.distances(Q, tile), 1, tree.n_rows, k, _ROWS, own
-        )
+        return nearest_in_tiles(lambda tile: tree.distances(Q, tile), 1, tree.n_rows, k, _ROWS, own)
     query, row, distance = tree.pairs_within(Q, radius)
     if own is not None:
         keep = row != own[query]

@@ -18,7 +18,7 @@ from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
 from nearfold.blocks import spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_nonfinite
-from nearfold.neighbors.distances import Distances, metric_parameters
+from nearfold.neighbors.distances import Distances, effective_metric
 from nearfold.neighbors.external import nearest_from, within_from
 from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import nearest_in_tiles
@@ -120,8 +120,9 @@ class MetricIndex:
 
     def part(self, rows: Any) -> MetricIndex:
         """An index of some of the rows under the same metric."""
-        options = {**vars(self), "metric_params": self._params, "X": self.X[rows]}
-        return MetricIndex(**{key: v for key, v in options.items() if not key.startswith("_")})
+        measure = self._measure  # with what it learned from all rows, such as variances
+        options = {"metric": measure.metric, "metric_params": measure.params, "X": self.X[rows]}
+        return MetricIndex(**{**self.__getstate__(), **options})
 
     def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
@@ -161,9 +162,8 @@ class MetricIndex:
         return pairs.sorted()
 
     def _check(self) -> None:
-        powers = {**(self.metric_params or {})}
-        power = powers.get("p", self.p)
-        if self.metric == "minkowski" and power is not None and power < 1:
+        metric, params = effective_metric(self.metric, self.p, self.metric_params)
+        if metric == "minkowski" and params["p"] < 1:
             if self.algorithm in ("kd_tree", "ball_tree"):
                 raise InputError(
                     f'algorithm="{self.algorithm}" does not support 0 < p < 1 for the Minkowski '
@@ -174,15 +174,15 @@ class MetricIndex:
                 "the execution with `algorithm='brute'`."
             )
         if sparse.issparse(self.X) and not (
-            callable(self.metric) or self.metric in VALID_METRICS_SPARSE["brute"]
+            callable(metric) or metric in VALID_METRICS_SPARSE["brute"]
         ):
             raise InputError(
-                f"Metric '{self.metric}' not valid for sparse input. Use one of "
+                f"Metric '{metric}' not valid for sparse input. Use one of "
                 f"{sorted(VALID_METRICS_SPARSE['brute'])}, a callable, or X.toarray()."
             )
         if sparse.issparse(self.X) and self.algorithm in ("kd_tree", "ball_tree"):
             warn("cannot use tree with sparse input: using brute force")
-        if self.algorithm == "kd_tree" and powers.get("w") is not None:
+        if self.algorithm == "kd_tree" and "w" in params:
             raise InputError(
                 "algorithm='kd_tree' is not valid for metric='minkowski' with a weight parameter "
                 "'w': try algorithm='ball_tree' or algorithm='brute' instead."
@@ -190,17 +190,16 @@ class MetricIndex:
 
     def _prepare(self) -> None:
         """What is derived from the options; never stored."""
-        self._params = metric_parameters(self.metric, self.metric_params, self.p, self.X)
-        self._measure = Distances(self.X, self.metric, self._params, self.p)
+        self._measure = Distances(self.X, self.metric, self.metric_params, self.p)
         wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
         tile = max(16, _CELLS // max(1, wide))
         self._row_step, self._query_step = min(_ROWS, tile), min(_QUERIES, tile)
         kind = self._tree_kind()
         self._tree = None
         if kind is not None:
-            metric = self.metric
+            metric = self._measure.metric
             if not isinstance(metric, DistanceMetric):
-                metric = DistanceMetric.get_metric(metric, **self._params)
+                metric = DistanceMetric.get_metric(metric, **self._measure.params)
             tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
             self._tree = SklearnTree(self.X, tree, metric, self.n_jobs)
 
@@ -210,12 +209,13 @@ class MetricIndex:
             return None
         if self.algorithm != "auto":
             return KDTree if self.algorithm == "kd_tree" else BallTree
-        semi = self.metric == "minkowski" and self._params["p"] < 1
-        if self.X.shape[1] > _TREE_COLUMNS or semi or isinstance(self.metric, DistanceMetric):
+        metric, params = self._measure.metric, self._measure.params
+        semi = metric == "minkowski" and params["p"] < 1
+        if self.X.shape[1] > _TREE_COLUMNS or semi or isinstance(metric, DistanceMetric):
             return None
-        if self.metric in KDTree.valid_metrics and "w" not in self._params:
+        if metric in KDTree.valid_metrics and "w" not in params:
             return KDTree
-        return BallTree if callable(self.metric) or self.metric in BallTree.valid_metrics else None
+        return BallTree if callable(metric) or metric in BallTree.valid_metrics else None
 
     def _queries(self, Q: Any) -> Any:
         if Q is None:

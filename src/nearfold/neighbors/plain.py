@@ -97,7 +97,9 @@ class PlainIndex:
             return
         if self._keeps:
             self._centred_rows()  # once, before the threads need it
-        for _ in map_in_order(search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles)):
+        for _ in map_in_order(
+            search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles)
+        ):
             pass
 
     def _centred_rows(self) -> Iterator[tuple[Floats, Floats]] | list[tuple[Floats, Floats]]:

@@ -191,7 +191,7 @@ class PrunedIndex:
 
     def _first_bounds(self, task: _QueryTile, tiles: Ints, k: int, buffer: Array) -> Floats:
         """Squared distances that k rows are known to be within, from the k best scores nearby."""
-        from nearfold.kernels.screen import collect_best_scores, bound_kth_distances
+        from nearfold.kernels.screen import bound_kth_distances, collect_best_scores
 
         bound = np.full((len(task.query_of), k), np.inf)
         place = np.zeros(bound.shape, dtype=np.int64)

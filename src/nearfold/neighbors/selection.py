@@ -8,6 +8,7 @@ per query are all that has to be kept, however many rows are equally far.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,4 +90,4 @@ def groups_of_counts(counts: Array, most: int) -> list[slice]:
             total = 0
         total += count
     cuts.append(len(counts))
-    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]

@@ -70,17 +70,20 @@ class Sketcher:
 
     def lead(self, X: Array, n_jobs: int | None) -> Array:
         """The leading coordinates (n, at most 8) of all rows, by which they are grouped."""
-        if self.whole:
-            return np.asarray((X[:, :LEAD] - self.centre[:LEAD]) * self.scale, dtype=np.float32)
-        basis = self.basis[:, : min(LEAD, self.plan.short)]
-        lead = np.empty((len(X), basis.shape[1]), dtype=np.float32)
+        few = min(LEAD, self.plan.short)
+        lead = np.empty((len(X), few), dtype=np.float32)
 
+        @np.errstate(over="ignore", invalid="ignore")  # looked for below
         def project(span: slice) -> None:
-            lead[span] = (X[span] - self.centre) @ basis
+            if self.whole:
+                lead[span] = (X[span, :few] - self.centre[:few]) * self.scale
+            else:
+                lead[span] = (X[span] - self.centre) @ self.basis[:, :few]
 
-        with np.errstate(over="ignore", invalid="ignore"):  # looked for when they are sketched
-            for _ in map_in_order(project, spans(len(X), PROJECT_ROWS), n_jobs=n_jobs):
-                pass
+        for _ in map_in_order(project, spans(len(X), PROJECT_ROWS), n_jobs=n_jobs):
+            pass
+        if not np.isfinite(lead).all():
+            raise CannotSketch
         return lead
 
     @np.errstate(over="ignore", invalid="ignore")  # looked for below, in `square`
