@@ -36,6 +36,9 @@ Check = Callable[[Any, Sizes], None]  # raises StateError
 _KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
 
 
+_FOREIGN: dict[type[Any], State] = {}
+
+
 class StateError(NearfoldError, ValueError):
     """A value is not what its class says it holds."""
 
@@ -343,8 +346,6 @@ def fitted(*methods: str, **shared: str) -> Check:
     """
 
     def check(value: Any, sizes: Sizes) -> None:
-        described = isinstance(getattr(type(value), "fitted_state", None), State)
-        require(described, f"a {type(value).__name__}, which does not describe what it holds")
         has = all(callable(getattr(type(value), name, None)) for name in methods)
         require(has, f"a {type(value).__name__}, which has no {' and '.join(methods)}")
         _check_child(value, shared, sizes)
@@ -354,10 +355,36 @@ def fitted(*methods: str, **shared: str) -> Check:
 
 def _check_child(value: Any, shared: dict[str, str], sizes: Sizes) -> None:
     child = {own: sizes[outer] for own, outer in shared.items() if outer in sizes}
-    value.fitted_state.check(fields_of(value), child, params_of(value))
+    state = state_of(type(value))
+    require(state is not None, f"a {type(value).__name__}, which does not describe what it holds")
+    if state is not None:
+        state.check(fields_of(value), child, params_of(value))
     for own, outer in shared.items():
         if own in child:
             bind(outer, child[own], sizes)
+
+
+class _Undescribed(State):
+    """Of our classes that do not describe themselves yet."""
+
+    def check(self, *args: Any, **options: Any) -> None:
+        """Let everything pass."""
+
+
+_UNDESCRIBED = _Undescribed()
+
+
+def describe(cls: type[Any], state: State) -> None:
+    """Describe a class of another package, which has no `fitted_state`."""
+    _FOREIGN[cls] = state
+
+
+def state_of(cls: type[Any]) -> State | None:
+    """The description of a class: its `fitted_state`, or the one given for it."""
+    own = getattr(cls, "fitted_state", None)
+    if isinstance(own, State):
+        return own
+    return _FOREIGN.get(cls, _UNDESCRIBED if cls.__module__.startswith("nearfold.") else None)
 
 
 def params_of(value: Any) -> dict[str, Any]:

@@ -78,7 +78,15 @@ class SklearnIndex:
         self.X = X
         self.names = names
         self.n_rows = X.shape[0]
+        self.options = options
         self.search = NearestNeighbors(n_jobs=thread_count(n_jobs), **options).fit(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows and the options: trees are built again from them."""
+        return {"X": self.X, "names": self.names, "options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["X"], None, state["names"], **state["options"])  # type: ignore[misc]
 
     def most_neighbors(self, Q: Any) -> int:
         if self.search.metric == "precomputed" and sparse.issparse(Q):

@@ -146,7 +146,7 @@ def _entry(table: dict[str, Any], key: str, kind: type[Any], *default: Any) -> A
     if value is None and default:
         return default[0]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ModelFileError(f"the manifest is forged or not whole (no {key!r}).")
+        raise ModelFileError(f"the manifest is invalid or not whole (no {key!r}).")
     return value
 
 
@@ -189,7 +189,7 @@ class _Walk:
     def _list(self, node: dict[str, Any], path: str) -> StoredArray:
         sides = node.get("shape")
         if not isinstance(sides, list) or not all(type(n) is int for n in sides):
-            raise ModelFileError("the model is forged (an array without a shape).")
+            raise ModelFileError("the model is invalid (an array without a shape).")
         data = node.get("data") if node["kind"] == "sparse" else node
         dtype = data.get("dtype", "object") if isinstance(data, dict) else "?"
         array = StoredArray(path, tuple(sides), str(dtype)[:20])

@@ -1,0 +1,73 @@
+"""Whether objects are what their classes say they hold, when a model file is written and read.
+
+Parameters are checked by scikit-learn's own constraints (`_parameter_constraints`), everything
+else by the description of the class (nearfold.state). Reading, the objects are shells at this
+point: instances that have their attributes and on which nothing has been called.
+"""
+
+from __future__ import annotations
+
+import re
+from inspect import signature
+from typing import Any
+
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+
+from nearfold.state import StateError, fields_of, params_of, require, state_of
+from nearfold.store.sklearn_composites import check_part
+
+BEHAVIOUR = ("n_jobs", "verbose", "memory")  # of a process, not of a model: not in files
+_VERSION = re.compile(r"[0-9A-Za-z.+]{1,30}")
+_OUTPUTS = {"default", "pandas", "polars"}
+
+
+def default_behaviour(cls: type[Any]) -> dict[str, Any]:
+    """The defaults of those parameters of a class that are behaviour."""
+    parameters = signature(cls.__init__).parameters if hasattr(cls, "get_params") else {}
+    return {name: parameters[name].default for name in BEHAVIOUR if name in parameters}
+
+
+def check_objects(objects: list[Any], *, stored: bool = True) -> None:
+    """Check all objects of a model, each after those that it holds; the last is the model.
+
+    `stored`: as they are in a file, where behaviour has its default values.
+    """
+    for value in objects:
+        where = type(value).__name__
+        try:
+            _check_params(value, stored)
+            if fields_of(value) or not hasattr(value, "fit"):
+                _check_state(value)
+            if value is objects[-1]:
+                check_part(value, {})
+        except (StateError, InvalidParameterError) as error:
+            raise StateError(f"{where}.{error}") from None
+        except Exception as error:
+            # A description looks at values that may be anything: what it stumbles over is wrong.
+            raise StateError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def _check_params(value: Any, stored: bool) -> None:
+    params = params_of(value)
+    if not params:
+        return
+    held = vars(value)
+    require(set(params) <= set(held), f"{min(set(params) - set(held), default='')} is missing")
+    constraints = getattr(type(value), "_parameter_constraints", None)
+    if constraints:
+        validate_parameter_constraints(constraints, params, type(value).__name__)
+    for name, default in default_behaviour(type(value)).items() if stored else ():
+        require(params[name] == default, f"{name} is not kept in files")
+
+
+def _check_state(value: Any) -> None:
+    held = vars(value)
+    version, output = held.get("_sklearn_version", "0"), held.get("_sklearn_output_config", {})
+    require(
+        isinstance(version, str) and _VERSION.fullmatch(version) is not None, "_sklearn_version"
+    )
+    known = isinstance(output, dict) and set(output) <= {"transform"}
+    require(known and set(output.values()) <= _OUTPUTS, "_sklearn_output_config")
+    state = state_of(type(value))
+    if state is not None:
+        state.check(fields_of(value), {}, params_of(value))
