@@ -7,7 +7,6 @@ while memory is measured and an audit hook watches for what must not happen.
 
 import copy
 import functools
-import hashlib
 import io
 import json
 import marshal
@@ -24,6 +23,7 @@ import zlib
 import any_holder
 import numpy as np
 import pytest
+from forge_models import places, put_together, take_apart
 from safetensors.numpy import save as save_safetensors
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
@@ -164,37 +164,6 @@ def test_350_with_one_bit_turned(wholes, tmp_path):
 
 
 # --- forged with right hashes ------------------------------------------------------------------
-
-
-def take_apart(raw):
-    n_manifest = struct.unpack_from("<Q", raw, 16)[0]
-    manifest = json.loads(raw[96 : 96 + n_manifest])
-    payload = raw[96 + n_manifest :]
-    n_header = struct.unpack_from("<Q", payload)[0]
-    return manifest, json.loads(payload[8 : 8 + n_header]), payload[8 + n_header :]
-
-
-def put_together(manifest, table, data, *, lie=0, zero=0, length=None):
-    """A file whose hashes are all right, whatever is in it."""
-    head = table if isinstance(table, bytes) else json.dumps(table).encode()
-    payload = struct.pack("<Q", len(head) if length is None else length) + head + data
-    if isinstance(manifest, dict) and isinstance(manifest.get("payload"), dict):
-        digest = hashlib.sha256(payload).hexdigest()
-        manifest = {**manifest, "payload": {"bytes": len(payload), "sha256": digest}}
-    text = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
-    top = struct.pack("<8sHHIQQ", b"NEARFOLD", 1, 0, zero, len(text), len(payload) + lie)
-    top += hashlib.sha256(text).digest()
-    return top + hashlib.sha256(top).digest() + text + payload
-
-
-def places(node, kind=None):
-    """(container, key) of every node of the tree, or of those of one kind."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, part in list(pairs):
-        if isinstance(part, dict) and "kind" in part and kind in (None, part["kind"]):
-            yield node, key
-        if isinstance(part, dict | list) and key != "shape":
-            yield from places(part, kind)
 
 
 NAMES = [

@@ -250,9 +250,7 @@ def words(y):
 
 
 CASES = {
-    "manhattan": lambda: nearfold.KNeighborsClassifier(metric="manhattan").fit(
-        X, words(Y)
-    ),
+    "manhattan": lambda: nearfold.KNeighborsClassifier(metric="manhattan").fit(X, words(Y)),
     "ball tree": lambda: nearfold.KNeighborsRegressor(algorithm="ball_tree", p=3).fit(X, Y * 0.5),
     "kd tree": lambda: nearfold.NearestNeighbors(algorithm="kd_tree", p=1, leaf_size=4).fit(X),
     "cosine": lambda: nearfold.NearestNeighbors(metric="cosine").fit(X),

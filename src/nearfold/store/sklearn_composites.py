@@ -109,7 +109,7 @@ def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
 
 def count_outputs(step: Any, d: int | None) -> int | None:
     """How many columns a checked transformer makes of d; None if it does not say."""
-    if isinstance(step, str) or step is None:
+    if isinstance(step, str):
         return 0 if step == "drop" else d
     for kinds, count in _OUTPUTS:
         if isinstance(step, kinds):
@@ -195,7 +195,8 @@ def _check_pipeline(values: dict[str, Any], sizes: Sizes) -> None:
     is_sparse = False
     last = values["steps"][-1][1]
     for name, step in values["steps"]:
-        if step is None or step == "passthrough":
+        if isinstance(step, str):
+            require(step == "passthrough", f"step {name}: neither a transformer nor passthrough")
             continue
         child = {} if width is None else {"d": width}
         try:

@@ -114,6 +114,7 @@ def _number_type(value: Any) -> bool:
 
 
 def _check_one_hot(values: dict[str, Any], sizes: Sizes) -> None:
+    require(values["feature_name_combiner"] == "concat", "feature_name_combiner: not saved")
     _check_rare(values, sizes)
     require(_number_type(values["dtype"]), "dtype: not a type of numbers")
     dropped = values["_drop_idx_after_grouping"]
@@ -250,7 +251,7 @@ def describe_preprocessors() -> None:
         _transformer(
             _check_range,
             n_samples_seen_=number(1),
-            scale_=_ROW,
+            scale_=array("d", above=_TINY),
             min_=_ROW,
             data_min_=_ROW,
             data_max_=_ROW,
