@@ -157,7 +157,7 @@ WAYS = {
         NEW,
     ),
     "sk ordinal": lambda: (
-        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(_mixed()[:, 4:]),
+        OrdinalEncoder().fit(_mixed()[:, 4:]),
         _mixed()[:, 4:],
     ),
     "sk one-hot drop": lambda: (OneHotEncoder(drop="first").fit(_mixed()[:, 4:]), _mixed()[:, 4:]),

@@ -248,6 +248,9 @@ def _check_columns(values: dict[str, Any], sizes: Sizes) -> None:
         rows = chosen_columns(columns, d, known)
         require(type(places[name]) is list and places[name] == rows, f"{name}: other columns")
         width = _check_column_part(name, part, len(rows))
+        named = getattr(part, "feature_names_in_", None)
+        agree = named is None or (known is not None and list(named) == list(known[rows]))
+        require(agree, f"{name}: columns of other names")
         expected = slice(start, start + width) if width else slice(0, 0)
         require(outputs[name] == expected, f"{name}: gives other columns")
         start += width

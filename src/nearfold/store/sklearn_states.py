@@ -211,6 +211,16 @@ def _check_range(values: dict[str, Any], sizes: Sizes) -> None:
     require(np.isfinite(low_high).all() and low_high[0] < low_high[1], "feature_range")
 
 
+def _needs(**fields: str) -> Any:
+    """A check that a field is there if the parameter of that name is true."""
+
+    def check(values: dict[str, Any], sizes: Sizes) -> None:
+        for parameter, field in fields.items():
+            require(not values[parameter] or values[field] is not None, f"{field} is missing")
+
+    return check
+
+
 def _check_function(values: dict[str, Any], sizes: Sizes) -> None:
     for name in ("kw_args", "inv_kw_args"):
         require(not values[name], f"{name}: arguments of functions are not saved")
@@ -240,6 +250,7 @@ def describe_preprocessors() -> None:
     describe(
         p.StandardScaler,
         _transformer(
+            _needs(with_mean="mean_", with_std="scale_"),
             n_samples_seen_=_SEEN,
             mean_=optional(_ROW),
             var_=optional(array("d", least=0)),
@@ -264,7 +275,8 @@ def describe_preprocessors() -> None:
             n_samples_seen_=number(1), max_abs_=array("d", least=0), scale_=array("d", above=_TINY)
         ),
     )
-    describe(p.RobustScaler, _transformer(center_=optional(_ROW), scale_=_SCALE))
+    needs = _needs(with_centering="center_", with_scaling="scale_")
+    describe(p.RobustScaler, _transformer(needs, center_=optional(_ROW), scale_=_SCALE))
     describe(
         p.QuantileTransformer,
         _transformer(
