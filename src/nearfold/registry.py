@@ -176,3 +176,8 @@ def method_of(estimator: Any) -> Method | None:
     """The entry of an estimator's class, or None for a class of another package."""
     name = type(estimator).__name__
     return next((method for method in METHODS if name in method.names), None)
+
+
+def instances_to_check() -> list[Any]:
+    """An unfitted estimator of each method, as scikit-learn's checks take it."""
+    return [method.load()(**method.check_params) for method in METHODS]
