@@ -29,8 +29,10 @@ _UNDESCRIBED = (
     "nearfold.methods.landmark_mds",
     "nearfold.methods.mds",
     "nearfold.metrics.mmc",
-    "nearfold.neighbors.borrowed",
     "nearfold.neighbors.exact",
+    "nearfold.neighbors.learned",
+    "nearfold.neighbors.metric",
+    "nearfold.neighbors.precomputed",
 )
 _SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",

@@ -21,7 +21,7 @@ from nearfold.errors import ModelFileError
 from nearfold.store.model_error import one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
-_ROW_OWNERS = {"nearfold.neighbors.exact.EuclideanIndex", "index"}  # whose X are rows
+_INDEXES = "nearfold.neighbors."  # classes whose X are rows
 _COUNTS = ("n_samples_fit_", "n_samples_", "n_samples_seen_")
 _NEVER_ROWS = {"components_"}  # as many axes as rows is no accident where columns outnumber rows
 _DERIVED_NAMES = {"embedding_", "X_transformed_fit_"}
@@ -183,8 +183,6 @@ class _Walk:
                     self.visit(pair[1], f"{path}.{str(pair[0])[:40]}", owner)
         elif kind in ("list", "tuple", "objects"):
             self.visit(node.get("items"), path, owner)
-        elif kind == "index":
-            self.visit(node.get("X"), f"{path}.X", "index")
 
     def _list(self, node: dict[str, Any], path: str) -> StoredArray:
         sides = node.get("shape")
@@ -200,7 +198,7 @@ class _Walk:
 
     def _sort(self, array: StoredArray, name: str, owner: str, about: dict[str, Any]) -> None:
         sides = array.shape
-        named = name in _ROW_NAMES or (name == "X" and owner in _ROW_OWNERS)
+        named = name in _ROW_NAMES or (name == "X" and owner.startswith(_INDEXES))
         if len(sides) >= 2 and all(sides) and (named or _as_fitted(name, sides, about)):
             if array not in self.rows:
                 self.rows.append(array)
