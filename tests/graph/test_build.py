@@ -108,7 +108,7 @@ def test_epsilon_graph_joins_all_within_the_radius_and_exactly_at_it(radius):
 @pytest.mark.parametrize("options", [{"k": 2, "radius": None}, {"k": None, "radius": 0.1}])
 def test_duplicates_are_joined_by_edges_of_length_zero(options):
     X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)) * 9, 3, axis=0)
-    graph, _ = neighbourhood_graph(build_index(X), 30, **options)
+    graph, _ = neighbourhood_graph(build_index(X), **options)
     want = np.full((30, 30), np.inf)
     for i in range(0, 30, 3):
         want[i : i + 3, i : i + 3] = 0.0

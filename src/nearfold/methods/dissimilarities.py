@@ -5,6 +5,7 @@ Not an estimator but what ClassicalMDS and MDS share.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.notation import Array, Floats, Ints
+from nearfold.state import Sizes, fields_of, require
 
 
 def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
@@ -34,6 +36,20 @@ def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
     return to_learned_space(learner, given if hasattr(given, "columns") else X)
 
 
+def learner_state(value: Any, sizes: Sizes) -> None:
+    """What `metric_learner_` may be: None, or a metric learner that is as its class describes."""
+    if value is None:
+        return
+    require(is_learner(value), "not a metric learner")
+    if hasattr(value, "fitted_state"):
+        value.fitted_state.check(fields_of(value))
+
+
+def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
+    """Without landmarks every row is one."""
+    require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+
+
 class Dissimilarities:
     """Of the rows of X, which are in the learned space if the metric is a learned one."""
 
@@ -41,13 +57,20 @@ class Dissimilarities:
         self, X: Array, metric: Any, params: dict[str, Any] | None, n_jobs: int | None = None
     ) -> None:
         self.X = X
-        self.precomputed = isinstance(metric, str) and metric == "precomputed"
-        self.measure: Distances | None = None
-        if not self.precomputed:
-            learned = is_learner(metric)
-            self.measure = Distances(
-                X, "euclidean" if learned else metric, None if learned else params, n_jobs=n_jobs
-            )
+        self.measure: Distances | None = None  # None: X holds the dissimilarities
+        self.columns: Ints | None = None
+        if is_learner(metric):
+            self.measure = Distances(X, "euclidean", n_jobs=n_jobs)
+        elif not (isinstance(metric, str) and metric == "precomputed"):
+            self.measure = Distances(X, metric, params, n_jobs=n_jobs)
+
+    def among(self, rows: Ints | None) -> Dissimilarities:
+        """Dissimilarities to some of the rows only; None: to all."""
+        part = copy(self)
+        if rows is not None:
+            part.columns = rows
+            part.measure = None if self.measure is None else self.measure.among(rows)
+        return part
 
     def all(self, dtype: Any = np.float64) -> Floats:
         """The symmetric matrix between all rows."""
@@ -61,9 +84,8 @@ class Dissimilarities:
             return spread_landmarks(lambda i: self.X[i], len(self.X), count, dtype)
         return spread_over_table(self.measure, count, dtype)
 
-    def from_rows(self, Q: Array, landmarks: Ints | None) -> Array:
-        """Dissimilarities of other rows to all rows, or to the landmarks."""
+    def between(self, Q: Array) -> Array:
+        """Dissimilarities of other rows to these, in one piece."""
         if self.measure is None:
-            return Q if landmarks is None else Q[:, landmarks]
-        among = self.measure if landmarks is None else self.measure.among(landmarks)
-        return among.from_rows(Q)
+            return Q if self.columns is None else Q[:, self.columns]
+        return self.measure.between(Q, self.measure.X)
