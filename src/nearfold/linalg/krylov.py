@@ -107,6 +107,15 @@ def block_lanczos(
     )
 
 
+def lanczos_bytes(n: int, k: int, itemsize: int) -> float:
+    """Memory of `block_lanczos` beside the operator: the basis and its image after ten passes.
+
+    Of what is set aside for more passes nothing is touched before they come.
+    """
+    block = min(max(16, k + 4), n)
+    return itemsize * n * 2.0 * min(n, 12 * block)
+
+
 def _random_block(n: int, block: int, dtype: Any, seed: int) -> Array:
     """Seeded, so that the same operator gives the same result."""
     return np.random.default_rng(seed).standard_normal((n, block)).astype(dtype)

@@ -39,8 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError, warn
-from nearfold.graph import Surroundings, graph_of_lists, settle
-from nearfold.graph.connect import side_by_side, what_connects
+from nearfold.graph import OutsideSearch, apply_policy, graph_of_lists, side_by_side
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.grounded import (
@@ -228,12 +227,12 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         with reporting(self.verbose):
             distance, near = self.nbrs_._index.nearest(None, self.n_neighbors)
             refuse_extreme(float(distance.max()), np.float64)
-            settled = settle(
+            settled = apply_policy(
                 graph_of_lists(distance, near),
                 self.disconnected,
-                Surroundings(X, self.nbrs_._index, {}),
+                OutsideSearch(self.nbrs_._index),
                 distance[:, -1],
-                what_connects(self.nbrs_._index, m, self.n_neighbors, False),
+                self.n_neighbors,
             )
             lists = Lists(near, _ends(settled.bridges))
             parts = [self._embed(X, rows, lists) for rows in settled.pieces]
