@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_swiss_roll
 
 import nearfold
-import nearfold.linalg.grounded as grounded
+import nearfold.linalg.inverse_iteration as inverse_iteration
 import nearfold.methods.lle as lle
 from nearfold import LocallyLinearEmbedding
 from nearfold.errors import InputError, NearfoldError, NearfoldWarning, NonFiniteError
-from nearfold.methods.lle import barycentric_weights
+from nearfold.methods.local_weights import barycentric_weights
 from nearfold.methods.local_patches import ltsa_blocks
 
 METHODS = ["standard", "modified", "hessian", "ltsa"]
@@ -32,8 +32,8 @@ def default_budget():
 def force(route, monkeypatch):
     monkeypatch.setattr(lle, "_DENSE_ROWS", 10**9 if route == "dense" else 0)
     if route == "gmres":
-        monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
-        monkeypatch.setattr(grounded, "_MOST_WORK", 0)
+        monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+        monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
 
 
 @pytest.fixture(params=ROUTES)
@@ -680,7 +680,7 @@ def test_parameters_that_mean_nothing_are_refused(options, message):
 @pytest.mark.filterwarnings("ignore:.*eigenvalues are zero:nearfold.errors.NearfoldWarning")
 def test_an_iteration_that_does_not_converge_is_said(monkeypatch):
     force("gmres", monkeypatch)
-    monkeypatch.setattr(grounded, "gmres", lambda A, b, M, **_: (M @ b, 7))
+    monkeypatch.setattr(inverse_iteration, "gmres", lambda A, b, M, **_: (M @ b, 7))
     with pytest.warns(NearfoldWarning, match="did not converge"):
         model = LocallyLinearEmbedding(n_neighbors=10).fit(roll(120))
     assert not model.converged_

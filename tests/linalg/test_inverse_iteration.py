@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 import nearfold
-import nearfold.linalg.grounded as grounded
+import nearfold.linalg.inverse_iteration as inverse_iteration
 from nearfold.errors import SolverError
-from nearfold.linalg.grounded import (
+from nearfold.linalg.inverse_iteration import (
     bottom_of_dense,
     bottom_of_gram,
     bottom_of_symmetric,
@@ -25,9 +25,9 @@ def default_budget():
 
 @pytest.fixture(params=ROUTES)
 def route(request, monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
     if request.param == "gmres":
-        monkeypatch.setattr(grounded, "_MOST_WORK", 0)
+        monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
     return request.param
 
 
@@ -90,12 +90,12 @@ def test_bottom_pairs_are_those_of_all_eigenvalues(route, n, k):
 
 
 def test_small_systems_are_factored_without_counting(monkeypatch):
-    monkeypatch.setattr(grounded, "_MOST_WORK", 0)  # would forbid it
+    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)  # would forbid it
     assert bottom_of_gram(sparse.csr_array(walk(50)), 2, 1e-9).route == "sparse factor of I - W"
 
 
 def test_memory_budget_decides_between_factor_and_gmres(monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
     W = walk(150)
     assert bottom_of_gram(sparse.csr_array(W), 2, 1e-9).route == "sparse factor of I - W"
     nearfold.set_memory(10_000)
@@ -266,7 +266,7 @@ def test_dense_m_with_nan_is_an_error_that_names_the_matrix():
 
 
 def test_gmres_that_does_not_converge_is_reported(monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
-    monkeypatch.setattr(grounded, "_MOST_WORK", 0)
-    monkeypatch.setattr(grounded, "gmres", lambda A, b, M, **_: (M @ b, 7))
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
+    monkeypatch.setattr(inverse_iteration, "gmres", lambda A, b, M, **_: (M @ b, 7))
     assert not bottom_of_gram(sparse.csr_array(walk(60)), 2, 1e-9).converged
