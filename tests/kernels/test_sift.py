@@ -186,7 +186,8 @@ def test_sift_within_is_brute_force(seed, square_radius, refine):
     found = (np.empty(999, np.int64), np.empty(999, np.int64), np.empty(999))
     columns = slice(2, 19)
     radius = float(np.sqrt(square_radius))
-    count = sift.sift_within(*tile.arguments(columns), radius, radius, *found)
+    radii = np.full(tile.m, radius)
+    count = sift.sift_within(*tile.arguments(columns), radii, radii, *found)
     want = []
     for i in range(tile.m):
         distance, row = tile.candidates(i, columns)

@@ -223,7 +223,7 @@ def sift_within(
         scores = S[i]
         q = query_of[i]
         cut, limit = limits_of(
-            limit_radius * limit_radius * (1.0 + 1e-15),
+            limit_radius[i] * limit_radius[i] * (1.0 + 1e-15),
             sizes[i],
             slack[i],
             tile_norm,
@@ -246,7 +246,7 @@ def sift_within(
                 if x == own_row[i]:
                     continue
                 distance = _square_distance_64(Q[q], X[x])
-                if np.sqrt(distance) <= radius:  # a radius equal to a distance includes it
+                if np.sqrt(distance) <= radius[i]:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x
                     found_distance[found] = distance

@@ -175,7 +175,7 @@ class NeighborClassifier(ClassifierMixin, NeighborSearch):
         self.classes_: Any = [classes for classes, _ in found]
         if not self.outputs_2d_:
             self.classes_ = self.classes_[0]
-        self._row_weight = check_weights(sample_weight, self._fit_X)
+        self._row_weight = check_weights(sample_weight, self.index_.X)
         self._after_fit(columns)
         return self
 
@@ -238,7 +238,7 @@ class NeighborRegressor(RegressorMixin, NeighborSearch):
         """Store the rows, their targets and, if given, their weights."""
         self._fit(X, y)
         self._y = _check_target(self, y, numeric=True)
-        self._row_weight = check_weights(sample_weight, self._fit_X)
+        self._row_weight = check_weights(sample_weight, self.index_.X)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -273,7 +273,7 @@ def _check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
             "y is None."
         )
     y = check_array(y, ensure_2d=False, dtype=np.float64 if numeric else None, input_name="y")
-    check_consistent_length(estimator._fit_X, y)
+    check_consistent_length(estimator.index_.X, y)
     if y.ndim == 2 and y.shape[1] == 1 and not numeric:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; it is taken as one "

@@ -20,15 +20,13 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
 )
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
-from nearfold.neighbors import build_index, is_euclidean
+from nearfold.neighbors import build_index, is_euclidean, is_learner
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
 
@@ -63,30 +61,6 @@ def split_by_query(values: Array, query: Ints, n_queries: int) -> Array:
     return parts
 
 
-def is_learner(metric: Any) -> bool:
-    """Whether a metric is an estimator that learns one (metrics/), rather than a name."""
-    return hasattr(metric, "get_mahalanobis_matrix") and hasattr(metric, "transform")
-
-
-def fitted_learner(metric: Any, X: Any, y: Any) -> Any:
-    """The learner, as it is if it is fitted, else a copy fitted on these rows.
-
-    scikit-learn clones estimators without what they have learned, so in a cross-validation the
-    metric is learned anew from each fold's training rows, as it must be.
-    """
-    try:
-        check_is_fitted(metric, "components_")
-    except NotFittedError:
-        return clone(metric).fit(X) if y is None else clone(metric).fit(X, y)
-    return metric
-
-
-def transformed(learner: Any, X: Any) -> Array:
-    """X in the learned space, where the metric is the Euclidean one."""
-    Z = learner.transform(X)
-    return np.ascontiguousarray(Z.to_numpy() if hasattr(Z, "to_numpy") else Z)
-
-
 class NeighborSearch(BaseEstimator):
     """What all neighbour estimators share: fit stores, the index answers."""
 
@@ -97,18 +71,17 @@ class NeighborSearch(BaseEstimator):
             )
         given = X
         X = check_table(self, X, reset=True, accept_sparse=True, finite=False)
-        self._learner = fitted_learner(self.metric, given, y) if is_learner(self.metric) else None
-        if self._learner is None and self.metric == "precomputed" and X.shape[0] != X.shape[1]:
+        learned = is_learner(self.metric)
+        if not learned and self.metric == "precomputed" and X.shape[0] != X.shape[1]:
             raise InputError(
                 f"Precomputed distances must be a square matrix, one row and one column per "
                 f"sample; this one is {X.shape[0]} x {X.shape[1]}."
             )
         self._set_metric()
-        self._fit_X = X
         self.n_samples_fit_ = X.shape[0]
-        self._index = build_index(
-            X if self._learner is None else transformed(self._learner, given),
-            metric=self.metric if self._learner is None else "euclidean",
+        self.index_ = build_index(
+            given if learned and hasattr(given, "columns") else X,
+            metric=self.metric,
             p=self.p,
             metric_params=self.metric_params,
             algorithm=self.algorithm,
@@ -116,13 +89,16 @@ class NeighborSearch(BaseEstimator):
             n_jobs=self.n_jobs,
             k_hint=getattr(self, "n_neighbors", 5) or 5,
             names=getattr(self, "feature_names_in_", None),
+            y=y,
         )
+
+    # Until every caller reads `index_`.
+    _index = property(lambda self: self.index_)
+    _fit_X = property(lambda self: self.index_.X)
 
     def _set_metric(self) -> None:
         params = dict(self.metric_params or {})
-        if self._learner is not None:
-            if params:
-                raise InputError(f"a learned metric takes no metric_params; got {params}.")
+        if is_learner(self.metric):
             self.effective_metric_, self.effective_metric_params_ = "mahalanobis", params
             return
         if self.metric == "minkowski" and self.p is not None and self.p <= 0:
@@ -145,7 +121,8 @@ class NeighborSearch(BaseEstimator):
         if X is None:
             return None
         Q = check_table(self, X, reset=False, accept_sparse=True, finite=False)
-        return Q if self._learner is None else transformed(self._learner, X)
+        # A learner looks at column names too: leave them to it.
+        return X if is_learner(self.metric) and hasattr(X, "columns") else Q
 
     def _nearest(self, X: Any, n_neighbors: int | None) -> tuple[Floats, Ints]:
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -167,7 +144,7 @@ class NeighborSearch(BaseEstimator):
             16.0 * m * k, f"A list of {k} neighbours for {m} rows", "Ask for fewer, or in parts."
         )
         with reporting(getattr(self, "verbose", False)):
-            return self._index.nearest(Q, int(k))
+            return self.index_.nearest(Q, int(k))
 
     def _within(self, X: Any, radius: float | None) -> tuple[Ints, Ints, Floats, int]:
         radius = self.radius if radius is None else radius
@@ -175,7 +152,7 @@ class NeighborSearch(BaseEstimator):
             raise InputError(f"radius={radius}: a radius is not negative.")
         Q = self._queries(X)
         with reporting(getattr(self, "verbose", False)):
-            query, row, distance = self._index.within(Q, float(radius))
+            query, row, distance = self.index_.within(Q, float(radius))
         return query, row, distance, self.n_samples_fit_ if Q is None else Q.shape[0]
 
     def __sklearn_tags__(self) -> Any:
@@ -288,7 +265,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborSearch):
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Store the rows to search in."""
-        self._fit(X)
+        self._fit(X, y)
         return self
 
 
@@ -298,13 +275,13 @@ class _GraphTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neigh
     def fit(self, X: Any, y: Any = None) -> Any:
         """Store the rows to search in."""
         _wants_distance(self.mode)
-        self._fit(X)
+        self._fit(X, y)
         self._n_features_out = self.n_samples_fit_
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, then the graph of the rows among themselves, each its own first neighbour."""
-        return self.fit(X).transform(X)
+        return self.fit(X, y).transform(X)
 
 
 class KNeighborsTransformer(KNeighborsMixin, _GraphTransformer):

@@ -1,5 +1,6 @@
 """Who is near whom."""
 
 from nearfold.neighbors.exact import EuclideanIndex, build_index, is_euclidean
+from nearfold.neighbors.learned import LearnedIndex, is_learner
 
-__all__ = ["EuclideanIndex", "build_index", "is_euclidean"]
+__all__ = ["EuclideanIndex", "LearnedIndex", "build_index", "is_euclidean", "is_learner"]

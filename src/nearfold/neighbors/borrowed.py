@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from nearfold.blocks import get_memory
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
-from nearfold.neighbors.pairs import PAIR_BYTES, require_pairs
+from nearfold.neighbors.pairs import PAIR_BYTES, radii, require_pairs
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import thread_count
 
@@ -66,7 +66,7 @@ class TreeIndex:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
         return nearest_by_rule(self, self.X if Q is None else Q, k, exclude_self=Q is None)
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         return within_by_rule(self, self.X if Q is None else Q, radius, exclude_self=Q is None)
 
@@ -78,7 +78,16 @@ class SklearnIndex:
         self.X = X
         self.names = names
         self.n_rows = X.shape[0]
+        self.options = options
+        self.n_jobs = n_jobs
         self.search = NearestNeighbors(n_jobs=thread_count(n_jobs), **options).fit(X)
+
+    def part(self, rows: Any) -> SklearnIndex:
+        """An index of some of the rows under the same metric."""
+        X = self.X[rows]
+        if self.search.metric == "precomputed":
+            X = X[:, rows]
+        return SklearnIndex(X, self.n_jobs, self.names, **self.options)
 
     def most_neighbors(self, Q: Any) -> int:
         if self.search.metric == "precomputed" and sparse.issparse(Q):
@@ -118,7 +127,7 @@ class SklearnIndex:
             )
         return distance, row
 
-    def within(self, Q: Any, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         return within_by_rule(self, self._check(Q), radius, exclude_self=Q is None)
 
@@ -162,10 +171,10 @@ def _settle_ties(
 
 
 def within_by_rule(
-    lender: _Lender, Q: Any, radius: float, *, exclude_self: bool
+    lender: _Lender, Q: Any, radius: float | Floats, *, exclude_self: bool
 ) -> tuple[Ints, Ints, Floats]:
     """All pairs within the radius, by query, then distance, then row; self excluded by index."""
-    query, row, distance = lender.pairs_within(Q, np.full(Q.shape[0], float(radius)))
+    query, row, distance = lender.pairs_within(Q, radii(radius, Q.shape[0]))
     if exclude_self:
         keep = query != row
         query, row, distance = query[keep], row[keep], distance[keep]

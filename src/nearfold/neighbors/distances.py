@@ -17,6 +17,7 @@ from sklearn.metrics import pairwise_distances
 from nearfold.blocks import spans
 from nearfold.inputs import refuse_extreme
 from nearfold.neighbors.exact import is_euclidean
+from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 
@@ -34,7 +35,11 @@ class Distances:
         metric_params: dict[str, Any] | None = None,
         p: float = 2,
         n_jobs: int | None = None,
+        y: Any = None,
     ) -> None:
+        self.learner = fitted_learner(metric, X, y) if is_learner(metric) else None
+        if self.learner is not None:
+            X, metric = to_learned_space(self.learner, X), "euclidean"
         self.X = X
         self.metric = metric
         self.params = dict(metric_params or {})
@@ -68,6 +73,8 @@ class Distances:
 
     def from_rows(self, Q: Any, dtype: Any = np.float64) -> Floats:
         """Distances (q, n) of other rows to the table's, tile by tile."""
+        if self.learner is not None:
+            Q = to_learned_space(self.learner, Q)
         q, n = Q.shape[0], self.X.shape[0]
         D = np.empty((q, n), dtype=dtype)
 

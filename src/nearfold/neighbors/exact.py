@@ -22,6 +22,7 @@ from nearfold.blocks import get_memory
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
+from nearfold.neighbors.learned import LearnedIndex, fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.plain import PlainIndex
 from nearfold.neighbors.plan import SKETCH_WIDTH
 from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
@@ -46,6 +47,15 @@ class EuclideanIndex:
         self._plain: PlainIndex | None = None
         self._heavy: TreeIndex | PrunedIndex | None = None
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows searched."""
+        return int(self.X.shape[0])
+
+    def part(self, rows: Any) -> EuclideanIndex:
+        """An index of some of the rows."""
+        return EuclideanIndex(self.X[rows], self.n_jobs, self.k_hint, self.names)
+
     def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
         if self._is_extreme(Q):
@@ -57,11 +67,11 @@ class EuclideanIndex:
         except OutOfRange:
             return self._plain_index().nearest(Q, k)
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         if self._is_extreme(Q):
             index, queries, (down, up) = self._rescaled(Q)
-            query, row, distance = index.within(queries, radius * down * up)
+            query, row, distance = index.within(queries, np.multiply(radius, down) * up)
             return query, row, distance / up / down
         try:
             return self._route(Q).within(Q, radius)
@@ -140,8 +150,19 @@ def build_index(
     n_jobs: int | None = None,
     k_hint: int = 5,
     names: Any = None,
-) -> EuclideanIndex | SklearnIndex:
-    """An index over X: ours for dense Euclidean rows, scikit-learn's for all else."""
+    y: Any = None,
+) -> EuclideanIndex | SklearnIndex | LearnedIndex:
+    """An index over X: ours for dense Euclidean rows, scikit-learn's for all else.
+
+    `metric` may be a metric learner: a fitted one is used as it is, another is cloned and fitted
+    on (X, y). The index takes and returns raw rows in either case.
+    """
+    if is_learner(metric):
+        if metric_params:
+            raise InputError(f"a learned metric takes no metric_params; got {metric_params}.")
+        learner = fitted_learner(metric, X, y)
+        Z = to_learned_space(learner, X)
+        return LearnedIndex(X, learner, EuclideanIndex(Z, n_jobs, k_hint))
     if is_euclidean(metric, p, metric_params) and not sparse.issparse(X):
         return EuclideanIndex(X, n_jobs, k_hint, names)
     if metric != "nan_euclidean":

@@ -32,6 +32,11 @@ class Pairs:
         return query[order], row[order], np.sqrt(square[order])
 
 
+def radii(radius: float | Floats, m: int) -> Floats:
+    """One radius per query, from one for all or an array of them."""
+    return np.array(np.broadcast_to(np.asarray(radius, dtype=np.float64), (m,)))
+
+
 def require_pairs(count: int) -> None:
     """Refuse if so many pairs do not fit the memory budget."""
     require_memory(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nearfold.neighbors.pairs import Pairs
+from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.notation import Array, Floats, Ints
 
 _CELLS = 4_000_000  # entries of a block of distances, and of a block of rows
@@ -44,17 +44,18 @@ class PlainIndex:
             distance[span], row[span] = np.sqrt(best), best_row
         return distance, row
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         queries = self.X if Q is None else Q
         pairs = Pairs()
-        limit = min(float(radius), 1e154) ** 2 * (1 + 1e-15)
+        reach = radii(radius, len(queries))
+        limit = np.minimum(reach, 1e154)[:, None] ** 2 * (1 + 1e-15)
         for span in self._query_spans(len(queries)):
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
-                q, x = np.nonzero(rough <= limit + margin)
+                q, x = np.nonzero(rough <= limit[span] + margin)
                 x += first
                 square = self._true_squares(queries[span], q, x)
-                keep = np.sqrt(square) <= radius  # a radius equal to a distance includes it
+                keep = np.sqrt(square) <= reach[span][q]  # a radius equal to a distance includes it
                 pairs.add(q[keep] + span.start, x[keep], square[keep])
         return pairs.sorted()
 

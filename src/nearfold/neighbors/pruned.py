@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.neighbors.pairs import Pairs
+from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes, square_norms
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order, one_blas_thread
@@ -276,7 +276,7 @@ class PrunedIndex:
         measure_worst(task.query_of, self.row_of, task.Q, self.X, bound, place, worst)
         return worst
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         from nearfold.kernels.sift import sift_within
 
@@ -290,7 +290,9 @@ class PrunedIndex:
             )
         )
 
-        limit = min(float(radius), 1e154)  # its square must not overflow
+        m = self.X.shape[0] if Q is None else Q.shape[0]
+        reach = radii(radius, m)
+        limit = np.minimum(reach, 1e154)  # its square must not overflow
 
         def search(task: _QueryTile) -> list[tuple[Ints, Ints, Floats]]:
             buffer, *found = buffers.get()
@@ -299,18 +301,17 @@ class PrunedIndex:
             pieces = []
             for t, tile in enumerate(self.tiles):
                 slack, errors = eta + self._eta(self.tile_norm[t]), self._errors(t)
-                if not (gap[:, t] <= limit * errors[1] + slack).any():
+                if not (gap[:, t] <= limit[task.query_of] * errors[1] + slack).any():
                     continue
                 S = self._score(task, t, buffer)
                 count = sift_within(
                     S, task.sketch.square, slack, errors, task.query_of, task.own_row,
                     self.row_of, tile.start, task.Q, self.X, task.sketch.long, self.long,
-                    limit, float(radius), *found,
+                    limit[task.query_of], reach[task.query_of], *found,
                 )  # fmt: skip
                 pieces.append(tuple(part[:count].copy() for part in found))
             return pieces
 
-        m = self.X.shape[0] if Q is None else Q.shape[0]
         total = -(-m // _QUERY_TILE)
         pairs = Pairs()
         for some in map_in_order(

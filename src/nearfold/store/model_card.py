@@ -21,7 +21,11 @@ from nearfold.errors import ModelFileError
 from nearfold.store.model_error import one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
-_ROW_OWNERS = {"nearfold.neighbors.exact.EuclideanIndex", "index"}  # whose X are rows
+_ROW_OWNERS = {
+    "nearfold.neighbors.exact.EuclideanIndex",
+    "nearfold.neighbors.learned.LearnedIndex",
+    "index",
+}  # whose X are rows
 _COUNTS = ("n_samples_fit_", "n_samples_", "n_samples_seen_")
 _NEVER_ROWS = {"components_"}  # as many axes as rows is no accident where columns outnumber rows
 _DERIVED_NAMES = {"embedding_", "X_transformed_fit_"}

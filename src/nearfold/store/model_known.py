@@ -30,6 +30,7 @@ _OUR_MODULES = (
     "nearfold.metrics.mmc",
     "nearfold.metrics.nca",  # the class NCA, a shorter name that is not in the registry
     "nearfold.neighbors.exact",
+    "nearfold.neighbors.learned",
     "nearfold.store.preparation",
     "nearfold.store.schema",
 )
