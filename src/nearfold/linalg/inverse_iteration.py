@@ -129,7 +129,7 @@ class _Solver:
             return True
         if 2 * needed >= budget:
             self.approximation = (
-                f"GMRES instead of a sparse factor of {show_bytes(needed)} "
+                f"GMRES instead of a sparse factor, which needs {show_bytes(2 * needed)} "
                 f"(memory budget {show_bytes(budget)})"
             )
         return bool(2 * needed < budget and work < _MOST_WORK)

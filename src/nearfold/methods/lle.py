@@ -65,10 +65,23 @@ from nearfold.methods.local_weights import (
     weights_of,
 )
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.neighbors import build_index
+from nearfold.neighbors import EuclideanIndex, build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import State, array, flag, list_of, names, number, optional, size, text
+from nearfold.state import (
+    Sizes,
+    State,
+    array,
+    flag,
+    list_of,
+    names,
+    nested,
+    number,
+    optional,
+    require,
+    size,
+    text,
+)
 
 _DENSE_ROWS = 100  # up to here all eigenvectors at once are as quick
 _PLACED = 4096  # new rows placed at a time
@@ -124,6 +137,12 @@ def bridge_ends(bridges: Any) -> dict[int, list[int]]:
             more.setdefault(a, []).append(b)
             more.setdefault(b, []).append(a)
     return more
+
+
+def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
+    pieces, label = held["pieces_"], held["label_"]
+    require(len(pieces) > 0 and all(len(rows) for rows in pieces), "an empty piece")
+    require(len(pieces) == 1 or label.max() < len(pieces), "rows of a piece that is not there")
 
 
 class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -219,6 +238,22 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         "disconnected": [StrOptions(set(POLICIES))],
         "verbose": ["verbose"],
     }
+
+    fitted_state = State(
+        _also=_check_pieces,
+        _optional=("feature_names_in_",),
+        n_features_in_=size("d", least=1),
+        feature_names_in_=names("d"),
+        index_=nested(EuclideanIndex, n="n", d="d"),
+        embedding_=array("n k"),
+        eigenvalues_=array("*", least=0),
+        reconstruction_error_=number(least=0),
+        label_=array("n", "i", below="n"),
+        pieces_=list_of(array("*", "i", below="n")),
+        route_=text(),
+        approximation_=optional(text()),
+        converged_=flag(),
+    )
 
     def __init__(
         self,
@@ -353,7 +388,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if len(self.pieces_) == 1 and len(self.pieces_[0]) == self.index_.n_rows:
             return self._place_in(self.pieces_[0], X, self.embedding_)
         distance, near = self.index_.nearest(X, 1)
-        Z = np.empty((len(X), self.n_components), dtype=X.dtype)
+        Z = np.empty((len(X), self.embedding_.shape[1]), dtype=X.dtype)
         if len(self.pieces_) == 1:  # policy "largest": fitted rows outside of it are known
             known = distance[:, 0] == 0
             Z[known] = self.embedding_[near[known, 0]]
@@ -374,13 +409,11 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def nbrs_(self) -> NearestNeighbors:
         """The fitted rows, ready for queries."""
         check_is_fitted(self)
-        return NearestNeighbors(n_neighbors=self.n_neighbors, n_jobs=self.n_jobs).fit(
-            self.index_.X
-        )
+        return NearestNeighbors(n_neighbors=self.n_neighbors, n_jobs=self.n_jobs).fit(self.index_.X)
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
