@@ -62,7 +62,7 @@ def test_it_is_refused_before_work_if_it_does_not_fit():
     X = np.broadcast_to(np.zeros(3000), (3001, 3000))
     nearfold.set_memory("64MB")
     try:
-        with pytest.raises(MemoryBudgetError, match="64.0 MB"):
+        with pytest.raises(MemoryBudgetError, match=r"64\.0 MB"):
             centred_factor(X, "The covariance")
     finally:
         nearfold.set_memory(None)
