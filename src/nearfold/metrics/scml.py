@@ -37,7 +37,8 @@ from scipy.optimize import linprog
 
 from nearfold.errors import InputError, SolverError
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.drawing import nearest_triplets, order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.drawing import nearest_triplets
 from nearfold.metrics.learners import LabelsOnly, TripletLearner
 from nearfold.metrics.mahalanobis import factor_map
 from nearfold.metrics.scml_bases import LabelledTriplets, make_bases
