@@ -57,7 +57,7 @@ from nearfold.metrics.soft_neighbors import (
     unnormalised,
 )
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, adam, minimise, warn_unless_converged
+from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
 from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
@@ -222,7 +222,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
             )
         return fill_up(before, r, self.random_state_)
 
-    def _solve(self, X: Array, label: Ints, L: Floats) -> Ended:
+    def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)
         work = float(m) ** 2 * (len(L) + 8) * self.max_iter
         self.solver_ = self.solver
@@ -249,7 +249,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         L = self._by_all_rows(X[some], few, L, min(_FIRST_STEPS, self.max_iter)).x
         return self._by_batches(X, label, starts, L)
 
-    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> Ended:
+    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> OptimizationResult:
         penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
@@ -260,7 +260,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
             loss, L, max_iter=max_iter, tol=self.tol, label="NCA", callback=self._report
         )
 
-    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> Ended:
+    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> OptimizationResult:
         price = self.trace_penalty * mean_variance(X)
 
         def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
