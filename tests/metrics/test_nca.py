@@ -13,6 +13,7 @@ import nearfold.metrics.nca as module
 import nearfold.metrics.soft_neighbors as soft
 from nearfold import NCA, KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning
+from nearfold.metrics.linear_map import initial_map
 from nearfold.metrics.mlkr import residuals
 from nearfold.metrics.nca import batch_objective, objective
 
@@ -194,7 +195,7 @@ def test_stochastic_gradient_comes_as_far():
     batches.set_params(random_state=0).fit(X, y)
     order = np.argsort(y, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(y))])
-    start = objective(X[order], starts, module.initial_map("auto", X, y, 5, None))[0] / len(y)
+    start = objective(X[order], starts, initial_map("auto", X, y, 5, None))[0] / len(y)
     reached = objective(X[order], starts, batches.components_)[0] / len(y)
     assert start < 0.93
     assert reached > whole.objective_ - 0.01

@@ -44,7 +44,7 @@ from nearfold.metrics.near_prior import minimise_near_identity
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporter
 
 _SAMPLE = 1500  # points whose distances give the bounds: about a million pairs
@@ -92,7 +92,7 @@ def slack_price(p: Floats, delta: Floats, b: Floats, gamma: float) -> tuple[floa
 
 def solve_with_slack(
     Y: Floats, delta: Floats, b: Floats, gamma: float, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
+) -> tuple[OptimizationResult, Floats]:
     """L with A = L^T L nearest to the identity, and the multipliers, gamma finite."""
 
     def loss(L: Floats) -> tuple[float, Floats]:
@@ -114,7 +114,7 @@ def map_of_multipliers(Y: Floats, delta: Floats, lam: Floats) -> tuple[Floats, f
 
 def solve_without_slack(
     Y: Floats, delta: Floats, b: Floats, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
+) -> tuple[OptimizationResult, Floats]:
     """The same for gamma = inf, by sweeps of projections onto one constraint after the other.
 
     The divergence D of the A of lam, plus the sum of delta lam (p - b), bounds the optimum from
@@ -144,12 +144,12 @@ def solve_without_slack(
         if sweep % _REFRESH == 0:
             A = L.T @ L
     value = history[-1] if history else np.inf
-    return Ended(L, value, converged, reason, len(history), history), lam
+    return OptimizationResult(L, value, converged, reason, len(history), history), lam
 
 
 def learn_map(
     V: Floats, sign: Ints, prior: Floats, bounds: Floats, gamma: float, tol: float, max_iter: int
-) -> tuple[Ended, Floats, Floats]:
+) -> tuple[OptimizationResult, Floats, Floats]:
     """How it ended, the map with A = map^T map, and the multiplier of every pair."""
     told = np.einsum("ij,ij->i", V, V) > 0  # equal points give nothing that A could act on
     if not told[sign < 0].all():

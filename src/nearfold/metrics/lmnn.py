@@ -34,9 +34,9 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.errors import InputError, warn
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.nca import check_map, initial_map
+from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
     block_size,

@@ -34,7 +34,7 @@ from nearfold.metrics.near_prior import minimise_near_identity
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state
 
 
@@ -55,7 +55,7 @@ def squared_residuals(
 
 def learn_map(
     near: Floats, far: Floats, weights: Floats, prior: Floats, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
+) -> tuple[OptimizationResult, Floats]:
     """How it ended, and the map with M = map^T map, from the differences of the two pairs."""
     C = cholesky(prior, lower=True)
     with one_blas_thread():

@@ -29,9 +29,9 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.nca import check_map, initial_map
 from nearfold.metrics.soft_neighbors import (
     Points,
     Targets,

@@ -36,13 +36,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from nearfold.errors import ApproximationWarning, InputError, warn
-from nearfold.methods.lda import LinearDiscriminantAnalysis
-from nearfold.methods.pca import PCA
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.linear_map import check_map, fill_up, initial_map
 from nearfold.metrics.soft_neighbors import (
     Few,
     Points,
@@ -59,7 +57,7 @@ from nearfold.metrics.soft_neighbors import (
     unnormalised,
 )
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, adam, minimise, warn_unless_converged
+from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
 from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
@@ -134,72 +132,6 @@ def batch_objective(
         G[rows] += mine
     G += onto[:-1].T - onto[-1][:, None] * points.Z
     return f, 2.0 * pull_back(G, X)
-
-
-def initial_map(init: Any, X: Array, y: Ints, r: int, random: Any) -> Floats:
-    """L (r, d) to begin with."""
-    m, d = X.shape
-    if not isinstance(init, str):
-        return np.asarray(init, dtype=np.float64)
-    if init == "auto":
-        n_classes = len(np.unique(y))
-        init = "lda" if r <= min(d, n_classes - 1) else "pca" if r < min(d, m) else "identity"
-    if init == "identity":
-        return np.eye(r, d)
-    if init == "random":
-        return np.asarray(random.standard_normal(size=(r, d)))
-    if init == "pca":
-        axes = PCA(n_components=min(r, m, d)).fit(X).components_
-    elif init == "lda":
-        axes = LinearDiscriminantAnalysis(n_components=min(r, len(np.unique(y)) - 1)).fit(X, y)
-        axes = axes.scalings_.T[:r]
-    else:
-        raise InputError(
-            f"init={init!r}: use 'auto', 'pca', 'lda', 'identity', 'random' or an array."
-        )
-    return _fill_up(np.asarray(axes, dtype=np.float64), r, random)
-
-
-def _fill_up(axes: Floats, r: int, random: Any) -> Floats:
-    """r axes: where the data have fewer, small random ones, which the gradient can turn."""
-    missing = r - len(axes)
-    if missing <= 0:
-        return axes
-    size = 1e-3 * np.linalg.norm(axes) / np.sqrt(axes.size)
-    return np.vstack([axes, size * random.standard_normal((missing, axes.shape[1]))])
-
-
-def check_map(init: Any, X: Array, n_components: Any) -> tuple[Any, int]:
-    """The given init and the number r of dimensions, after refusing what does not fit."""
-    d = X.shape[1]
-    if n_components is not None:
-        if not isinstance(n_components, int | np.integer) or n_components < 1:
-            raise InputError(f"n_components={n_components!r}: use a positive whole number.")
-        if n_components > d:
-            raise InputError(
-                "The preferred dimensionality of the projected space `n_components` "
-                f"({n_components}) cannot be greater than the given data dimensionality ({d})!"
-            )
-    if isinstance(init, str):
-        return init, int(n_components or d)
-    init = check_array(init, dtype=np.float64)
-    if init.shape[1] != d:
-        raise InputError(
-            f"The input dimensionality ({init.shape[1]}) of the given linear transformation "
-            f"`init` must match the dimensionality of the given inputs `X` ({d})."
-        )
-    if init.shape[0] > d:
-        raise InputError(
-            f"The output dimensionality ({init.shape[0]}) of the given linear transformation "
-            f"`init` cannot be greater than its input dimensionality ({d})."
-        )
-    if n_components is not None and n_components != init.shape[0]:
-        raise InputError(
-            "The preferred dimensionality of the projected space `n_components` "
-            f"({n_components}) does not match the output dimensionality of the given linear "
-            f"transformation `init` ({init.shape[0]})!"
-        )
-    return init, len(init)
 
 
 class NeighborhoodComponentsAnalysis(LabelLearner):
@@ -288,9 +220,9 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
                 f"The new inputs dimensionality ({X.shape[1]}) does not match the input "
                 f"dimensionality of the previously learned transformation ({before.shape[1]})."
             )
-        return _fill_up(before, r, self.random_state_)
+        return fill_up(before, r, self.random_state_)
 
-    def _solve(self, X: Array, label: Ints, L: Floats) -> Ended:
+    def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)
         work = float(m) ** 2 * (len(L) + 8) * self.max_iter
         self.solver_ = self.solver
@@ -317,7 +249,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         L = self._by_all_rows(X[some], few, L, min(_FIRST_STEPS, self.max_iter)).x
         return self._by_batches(X, label, starts, L)
 
-    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> Ended:
+    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> OptimizationResult:
         penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
@@ -328,7 +260,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
             loss, L, max_iter=max_iter, tol=self.tol, label="NCA", callback=self._report
         )
 
-    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> Ended:
+    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> OptimizationResult:
         price = self.trace_penalty * mean_variance(X)
 
         def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:

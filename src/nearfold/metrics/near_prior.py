@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nearfold.notation import Floats
-from nearfold.optim import Ended, minimise
+from nearfold.optim import OptimizationResult, minimise
 
 Loss = Callable[[Floats], tuple[float, Floats]]
 
@@ -37,7 +37,7 @@ def near_identity(loss: Loss, L: Floats) -> tuple[float, Floats]:
 
 def minimise_near_identity(
     loss: Loss, start: Floats, tol: float, max_iter: int, label: str
-) -> Ended:
+) -> OptimizationResult:
     """The L (d, d) that minimises `near_identity`, to |L G L^T| <= tol; loss is convex over N."""
     L, d, history = start, len(start), list[float]()
     value, gradient = near_identity(loss, L)
@@ -68,4 +68,4 @@ def minimise_near_identity(
             break
     if size <= tol:
         reason = "the gradient vanishes"
-    return Ended(L, value, size <= tol, reason, len(history), history)
+    return OptimizationResult(L, value, size <= tol, reason, len(history), history)

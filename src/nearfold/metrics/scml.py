@@ -37,13 +37,14 @@ from scipy.optimize import linprog
 
 from nearfold.errors import InputError, SolverError
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.drawing import nearest_triplets, order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.drawing import nearest_triplets
 from nearfold.metrics.learners import LabelsOnly, TripletLearner
 from nearfold.metrics.mahalanobis import factor_map
 from nearfold.metrics.scml_bases import LabelledTriplets, make_bases
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporter
 
 _UNIT = 100.0  # what gamma is counted in: its default then suits columns of any unit
@@ -142,7 +143,7 @@ def solve_restricted(D: Floats, price: Floats, T: int) -> tuple[Floats, Floats] 
     return np.maximum(-found.ineqlin.marginals, 0), np.clip(found.x, 0, 1)
 
 
-def solve(problem: Problem, w: Floats, tol: float) -> Ended:
+def solve(problem: Problem, w: Floats, tol: float) -> OptimizationResult:
     """The optimum to a relative gap of tol, beginning with the bases and triplets that w needs."""
     T, report, history = len(problem.rows), reporter(), list[float]()
     best, margins = w, problem.margins(w)
@@ -175,11 +176,11 @@ def solve(problem: Problem, w: Floats, tol: float) -> Ended:
         report("SCML, linear program", len(history), None)
         reason = f"the objective {upper:.3g} is known to be above {lower:.3g} only"
         if upper - lower <= tol * upper + _ACCURACY:
-            return Ended(best, upper, True, "the gap is closed", len(history), history)
+            return OptimizationResult(best, upper, True, "the gap is closed", len(history), history)
         inside[_first(margins, ~inside & (margins > 0), max(_ROWS_ADDED, len(rows) // 2))] = True
         if short.any():  # those nearest to being violated tend to be so in the next round
             used[_first(-reduced, ~used, _BASES_ADDED)] = True
-    return Ended(best, upper, False, reason, len(history), history)
+    return OptimizationResult(best, upper, False, reason, len(history), history)
 
 
 def _first(merit: Floats, candidates: Array, count: int) -> Ints:

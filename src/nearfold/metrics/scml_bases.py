@@ -77,11 +77,12 @@ def region_bases(X: Array, label: Ints, count: int, random: Any) -> Floats:
 def _cluster_centres(X: Floats, count: int, random: Any) -> Floats:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
     if count >= len(X) / 2:  # clusters of one or two rows: take the rows
         return X[np.sort(random.permutation(len(X))[:count])]
     clusters = KMeans(count, n_init=1, random_state=random.randint(2**31 - 1))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1, "openmp"):  # its sums depend on threads
         warnings.simplefilter("ignore", ConvergenceWarning)  # equal centres do no harm here
         return np.asarray(clusters.fit(X).cluster_centers_)
 

@@ -43,7 +43,7 @@ from nearfold.metrics.learners import LabelsOnly, PairLearner
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporter
 
 _SAFE = 0.9  # share of the largest balance that is taken if the one asked for is too large
@@ -160,7 +160,7 @@ def start_at(S: Floats, alpha: Floats) -> Point:
     return found
 
 
-def graphical_lasso(S: Floats, alpha: float, tol: float, max_iter: int) -> Ended:
+def graphical_lasso(S: Floats, alpha: float, tol: float, max_iter: int) -> OptimizationResult:
     """The M that minimises tr(M S) - logdet M + alpha |M|_off, to a duality gap of tol d."""
     report, d = reporter(), len(S)
     scale = np.sqrt(np.diagonal(S))
@@ -181,7 +181,7 @@ def graphical_lasso(S: Floats, alpha: float, tol: float, max_iter: int) -> Ended
         gap = duality_gap(at, S, weights)
         if at is before:
             break
-    return Ended(
+    return OptimizationResult(
         at.M / np.outer(scale, scale),
         at.value + 2 * float(np.log(scale).sum()),
         bool(gap <= tol * d),
@@ -193,7 +193,7 @@ def graphical_lasso(S: Floats, alpha: float, tol: float, max_iter: int) -> Ended
 
 def learn_metric(
     V: Floats, sign: Ints, prior: Floats, balance: float, alpha: float, tol: float, max_iter: int
-) -> tuple[Ended, float]:
+) -> tuple[OptimizationResult, float]:
     """M from the differences of the pairs, and the balance that was used."""
     with one_blas_thread():
         S, workable = workable_balance((V.T * sign) @ V, prior, balance)

@@ -24,7 +24,7 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import PairLearner
 from nearfold.metrics.mmc import MMC, Certificate
 from nearfold.metrics.nca import votes
