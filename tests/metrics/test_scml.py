@@ -166,7 +166,7 @@ def test_contradicting_triplets_teach_nothing():
 
 def test_too_large_a_program_is_reported(monkeypatch):
     triplets, B = draw()
-    monkeypatch.setattr(scml_solver, "_LARGEST", 0)
+    monkeypatch.setattr(scml_solver, "LARGEST_PROGRAM", 0)
     with pytest.warns(NotConvergedWarning, match="SCML did not converge: too many triplets"):
         learner = SCML(basis=B, random_state=0).fit(triplets)
     assert not learner.converged_

@@ -109,8 +109,9 @@ class SCML(TripletLearner):
             raise InputError(
                 f"k_genuine={self.k_genuine} and k_impostor={self.k_impostor} must be positive."
             )
-        n_triplets = len(X) * self.k_genuine * self.k_impostor
-        require_bases(self.basis, self.n_basis, *X.shape, n_triplets, len(self.classes_))
+        m, d = X.shape
+        n_triplets = m * self.k_genuine * self.k_impostor
+        require_bases(self.basis, self.n_basis, m, d, n_triplets, len(self.classes_))
         order = order_by_value(X, label)
         X, label = X[order], label[order]
         drawn = nearest_triplets(X, label, self.k_genuine, self.k_impostor)
