@@ -38,9 +38,9 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.spatial.distance import pdist
 
 from nearfold.errors import InputError, warn
-from nearfold.inputs import refuse_extreme
 from nearfold.metrics.learners import LabelsOnly, PairLearner
 from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
@@ -61,7 +61,8 @@ def percentile_bounds(points: Array, prior: Floats) -> Floats:
         unique = unique[np.sort(kept)]
     centred = unique - unique.mean(axis=0, dtype=np.float64)
     distance = pdist(centred @ cholesky(prior, lower=True))
-    return np.asarray(np.percentile(distance[distance > 0], (5, 95)))
+    distance = distance[distance > 0]
+    return np.asarray(np.percentile(distance, (5, 95), overwrite_input=True))
 
 
 def check_bounds(bounds: Any) -> Floats:
@@ -252,7 +253,8 @@ class ITML(PairLearner):
             raise InputError(f"gamma={self.gamma}: the price of slack is positive.")
         if not self.tol > 0 or self.max_iter < 1:
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(pairs.X, axis=0).max()), np.float64)
+        require_matrices("ITML", pairs.X.shape[1], 46, len(pairs.rows), 6)
+        refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
         bounds = percentile_bounds(pairs.X, prior) if self._bounds is None else self._bounds
         ended, L, self.multipliers_ = learn_map(

@@ -28,9 +28,9 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from nearfold.errors import InputError
-from nearfold.inputs import refuse_extreme
 from nearfold.metrics.learners import LabelsOnly, QuadrupletLearner
 from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
@@ -117,7 +117,8 @@ class LSML(QuadrupletLearner):
     def _learn(self, quadruplets: Tuples, weights: Floats) -> None:
         if not self.tol > 0 or self.max_iter < 1:
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(quadruplets.X, axis=0).max()), np.float64)
+        require_matrices("LSML", quadruplets.X.shape[1], 46, len(quadruplets.rows), 9)
+        refuse_extreme_spread(quadruplets.X)
         prior = initial_metric(quadruplets.X, self.prior, random_state(self.random_state))
         ended, L = learn_map(
             quadruplets.differences(0, 1),

@@ -40,6 +40,7 @@ from scipy.linalg import eigh
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
 from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.preparation import require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
@@ -303,6 +304,8 @@ class MMC(PairLearner):
         self.rank = rank
 
     def _learn(self, pairs: Tuples) -> None:
+        d = pairs.X.shape[1]
+        require_matrices("MMC", d, 12 + 45 * min(_COLUMNS, d) / d, len(pairs.rows), 5)
         S, D = pairs.split()
         for v, kind in ((S, "must-link"), (D, "cannot-link")):
             if not v.any():

@@ -38,8 +38,8 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from nearfold.errors import InputError, SolverError, warn
-from nearfold.inputs import refuse_extreme
 from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
@@ -263,7 +263,8 @@ class SDML(PairLearner):
                 raise InputError(f"{name}={getattr(self, name)} must be finite and not negative.")
         if not self.tol > 0 or self.max_iter < 1:
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(pairs.X, axis=0).max()), np.float64)
+        require_matrices("SDML", pairs.X.shape[1], 22, len(pairs.rows), 3)
+        refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
         ended, self.balance_ = learn_metric(
             pairs.differences(),
