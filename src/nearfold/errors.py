@@ -21,7 +21,7 @@ Every error says what is wrong, where, and what to do about it.
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ class PreprocessorError(InputError):
 
 
 class ModelFileError(InputError):
-    """A model file is damaged, forged, foreign, or from a future version."""
+    """A model file is damaged, invalid, foreign, or from a future version."""
 
 
 class MemoryBudgetError(NearfoldError, MemoryError):
@@ -107,7 +107,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    frame, depth = inspect.currentframe(), 1
+    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, category, stacklevel=depth)

@@ -115,7 +115,7 @@ def count_outputs(step: Any, d: int | None) -> int | None:
         if isinstance(step, kinds):
             return None if d is None else int(count(step, d))
     told = getattr(step, "_n_features_out", None)  # scikit-learn's name for it
-    if is_whole(told):
+    if told is not None and is_whole(told):
         return int(told)
     return d if hasattr(step, "get_feature_names_out") and _is_one_to_one(step) else None
 

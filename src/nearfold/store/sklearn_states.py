@@ -23,23 +23,21 @@ from nearfold.state import (
     flag,
     is_whole,
     labels,
-    list_of,
-    names,
     nested,
     number,
     optional,
     require,
     size,
 )
+from nearfold.store.sklearn_encoders import (
+    INPUTS,
+    OPTIONAL_INPUTS,
+    describe_encoders,
+    transformer,
+)
 
 _TINY = 1e-165  # a standard deviation whose square is not zero
 _LARGEST_POWER = 200.0  # of PowerTransformer: 30 to the 200th is a number
-_IN = {"n_features_in_": size("d", 1), "feature_names_in_": names("d")}
-_NAMED = ("feature_names_in_",)
-
-
-def _transformer(_also: Any = None, _optional: tuple[str, ...] = (), **fields: Check) -> State:
-    return State(_also, (*_NAMED, *_optional), **_IN, **fields)
 
 
 def dtype_of(*kinds: str) -> Check:
@@ -49,125 +47,6 @@ def dtype_of(*kinds: str) -> Check:
         require(isinstance(value, np.dtype) and value.kind in kinds, "not a dtype it may be")
 
     return check
-
-
-def _objects_of(check: Check, letter: str) -> Check:
-    """An object array whose items fit."""
-
-    def check_all(value: Any, sizes: Sizes) -> None:
-        array(letter, "any")(value, sizes)
-        require(value.dtype.kind == "O", "not an array of objects")
-        for item in value:
-            check(item, sizes)
-
-    return check_all
-
-
-def _categories(value: Any, sizes: Sizes) -> None:
-    """The distinct values of a column; numbers ascend, with NaN last."""
-    array("*", "any")(value, sizes)
-    require(len(value) > 0 and value.dtype.kind != "c", "a column without categories")
-    if value.dtype.kind in "fiub":
-        known = value[~np.isnan(value)] if value.dtype.kind == "f" else value
-        require(len(value) - len(known) <= 1 and (known[1:] > known[:-1]).all(), "not ascending")
-        require(len(known) == len(value) or np.isnan(value[-1]), "NaN is not last")
-        return
-    items = [item for item in value.tolist() if item is not None and item == item]
-    require(all(isinstance(item, str | int | float | bytes) for item in items), "odd categories")
-    require(len({type(item) for item in items}) <= 1, "categories of several kinds")
-    require(len(set(items)) == len(items) >= len(value) - 2, "a category that occurs twice")
-
-
-def _rows_below(rows: Any, n: int, what: str) -> None:
-    require(all(is_whole(row) and 0 <= row < n for row in rows), f"{what} out of range")
-
-
-def _groups(values: dict[str, Any], i: int) -> tuple[int, int]:
-    """Of column i: how many codes there are after rare categories are joined, and the joined."""
-    n = len(values["categories_"][i])
-    rare = values.get("_infrequent_indices")
-    if rare is None or rare[i] is None:
-        return n, 0
-    return n - len(rare[i]) + 1, len(rare[i])
-
-
-def _check_rare(values: dict[str, Any], sizes: Sizes) -> None:
-    """Rare categories, where they are joined: which they are, and the code of each category."""
-    rare, codes = values.get("_infrequent_indices"), values.get("_default_to_infrequent_mappings")
-    enabled = bool(values["_infrequent_enabled"])
-    require((rare is not None) == (codes is not None) == enabled, "rare categories without codes")
-    if not enabled or rare is None or codes is None:
-        return
-    for i, kept in enumerate(values["categories_"]):
-        require((rare[i] is None) == (codes[i] is None), "rare categories without codes")
-        if rare[i] is None:
-            continue
-        _rows_below(rare[i], len(kept), "a rare category")
-        require(0 < len(rare[i]) == len(set(rare[i].tolist())), "a rare category twice")
-        require(len(codes[i]) == len(kept), "categories without a code")
-        _rows_below(codes[i], _groups(values, i)[0], "a code")
-
-
-def _number_type(value: Any) -> bool:
-    kind = isinstance(value, type) and issubclass(value, np.number | float | int)
-    return kind or (isinstance(value, np.dtype) and value.kind in "fiu")
-
-
-def _check_one_hot(values: dict[str, Any], sizes: Sizes) -> None:
-    require(values["feature_name_combiner"] == "concat", "feature_name_combiner: not saved")
-    _check_rare(values, sizes)
-    require(_number_type(values["dtype"]), "dtype: not a type of numbers")
-    dropped = values["_drop_idx_after_grouping"]
-    shown = values["drop_idx_"]
-    require((dropped is None) == (shown is None), "dropped categories that do not agree")
-    for i, width in enumerate(values["_n_features_outs"]):
-        codes, _ = _groups(values, i)
-        gone = None if dropped is None else dropped[i]
-        if dropped is not None:
-            require((gone is None) == (shown[i] is None), "dropped categories that do not agree")
-        if gone is not None:
-            _rows_below([gone], codes, "a dropped category")
-            _rows_below([shown[i]], len(values["categories_"][i]), "a dropped category")
-        require(width == codes - (gone is not None), "columns that do not fit the categories")
-
-
-def _check_ordinal(values: dict[str, Any], sizes: Sizes) -> None:
-    _check_rare(values, sizes)
-    require(_number_type(values["dtype"]), "dtype: not a type of numbers")
-    real = np.dtype(values["dtype"]).kind == "f"
-    unknown, missing = values["unknown_value"], values["encoded_missing_value"]
-    uses = values["handle_unknown"] == "use_encoded_value"
-    require((unknown is not None) == uses, "unknown_value does not fit handle_unknown")
-    require(real or all(v is None or v == v for v in (unknown, missing)), "dtype: NaN needs floats")
-    longest = max(len(kept) for kept in values["categories_"])
-    require(unknown is None or unknown != unknown or not 0 <= unknown < longest, "unknown_value")
-    require(all(v is None or abs(v) < 2**31 for v in (unknown, missing) if v == v), "too large")
-    for column, place in values["_missing_indices"].items():
-        _rows_below([column], sizes["d"], "a column")
-        _rows_below([place], len(values["categories_"][column]), "a missing category")
-
-
-def _places(value: Any, sizes: Sizes) -> None:
-    require(type(value) is dict, "not a dict")
-    require(all(is_whole(part) for pair in value.items() for part in pair), "not whole numbers")
-
-
-_RARE: dict[str, Check] = {
-    "_infrequent_indices": list_of(optional(array("*", "i", least=0)), "d"),
-    "_default_to_infrequent_mappings": list_of(optional(array("*", "i", least=0)), "d"),
-}
-_DROPPED = optional(_objects_of(optional(number(0, whole=True)), "d"))
-
-
-def _check_bins(values: dict[str, Any], sizes: Sizes) -> None:
-    one_hot = values["encode"] != "ordinal"
-    encoder = values.get("_encoder")
-    require(not one_hot or encoder is not None, "one-hot bins without an encoder")
-    for i, (edges, n) in enumerate(zip(values["bin_edges_"], values["n_bins_"], strict=True)):
-        require(len(edges) == n + 1, "edges that do not fit the bins")
-        if encoder is not None:
-            require(len(encoder.categories_[i]) == n, "an encoder that does not fit the bins")
-            require((encoder.categories_[i] == np.arange(n)).all(), "categories that are no bins")
 
 
 def _check_polynomial(values: dict[str, Any], sizes: Sizes) -> None:
@@ -197,7 +76,7 @@ def _check_imputer(values: dict[str, Any], sizes: Sizes) -> None:
     require((indicator is not None) == bool(values["add_indicator"]), "an indicator not asked for")
     if indicator is not None:
         same = repr(indicator.missing_values) == repr(values["missing_values"])
-        require(bool(indicator._precomputed) and same, "another indicator")
+        require(bool(vars(indicator)["_precomputed"]) and same, "another indicator")
 
 
 def _check_indicator(values: dict[str, Any], sizes: Sizes) -> None:
@@ -236,20 +115,16 @@ _COVARIANCE = {
     "covariance_": array("d d", symmetric=True),
     "precision_": optional(array("d d", symmetric=True)),
 }
-_ENCODER: dict[str, Check] = {
-    "categories_": list_of(_categories, "d"),
-    "_infrequent_enabled": flag(),
-}
 
 
 def describe_preprocessors() -> None:
     """Make the descriptions of all of them known to nearfold.state."""
     p = preprocessing
     for plain in (p.Binarizer, p.Normalizer):
-        describe(plain, _transformer())
+        describe(plain, transformer())
     describe(
         p.StandardScaler,
-        _transformer(
+        transformer(
             _needs(with_mean="mean_", with_std="scale_"),
             n_samples_seen_=_SEEN,
             mean_=optional(_ROW),
@@ -259,7 +134,7 @@ def describe_preprocessors() -> None:
     )
     describe(
         p.MinMaxScaler,
-        _transformer(
+        transformer(
             _check_range,
             n_samples_seen_=number(1),
             scale_=array("d", above=_TINY),
@@ -271,15 +146,15 @@ def describe_preprocessors() -> None:
     )
     describe(
         p.MaxAbsScaler,
-        _transformer(
+        transformer(
             n_samples_seen_=number(1), max_abs_=array("d", least=0), scale_=array("d", above=_TINY)
         ),
     )
     needs = _needs(with_centering="center_", with_scaling="scale_")
-    describe(p.RobustScaler, _transformer(needs, center_=optional(_ROW), scale_=_SCALE))
+    describe(p.RobustScaler, transformer(needs, center_=optional(_ROW), scale_=_SCALE))
     describe(
         p.QuantileTransformer,
-        _transformer(
+        transformer(
             n_quantiles_=size("q", 1),
             references_=array("q", least=0, most=1, ascending=True),
             quantiles_=array("q d", ascending=True),
@@ -287,17 +162,17 @@ def describe_preprocessors() -> None:
     )
     describe(
         p.PowerTransformer,
-        _transformer(
+        transformer(
             _optional=("_scaler",),
             lambdas_=array("d", least=-_LARGEST_POWER, most=_LARGEST_POWER),
             _scaler=nested(p.StandardScaler, d="d"),
         ),
     )
-    describe(p.FunctionTransformer, _transformer(_check_function, ("n_features_in_",)))
+    describe(p.FunctionTransformer, transformer(_check_function, ("n_features_in_",)))
     whole = number(0, whole=True)
     describe(
         p.PolynomialFeatures,
-        _transformer(
+        transformer(
             _check_polynomial,
             _min_degree=whole,
             _max_degree=whole,
@@ -306,40 +181,15 @@ def describe_preprocessors() -> None:
         ),
     )
     describe(p.LabelEncoder, State(classes_=labels("c")))
-    _describe_encoders()
+    describe_encoders()
     _describe_selections()
-
-
-def _describe_encoders() -> None:
-    p = preprocessing
-    rare = tuple(_RARE)
-    one_hot: dict[str, Check] = {
-        "_n_features_outs": list_of(number(0, whole=True), "d"),
-        "_drop_idx_after_grouping": _DROPPED,
-        "drop_idx_": _DROPPED,
-    }
-    describe(p.OneHotEncoder, _transformer(_check_one_hot, rare, **_ENCODER, **_RARE, **one_hot))
-    describe(
-        p.OrdinalEncoder,
-        _transformer(_check_ordinal, rare, **_ENCODER, **_RARE, _missing_indices=_places),
-    )
-    describe(
-        p.KBinsDiscretizer,
-        _transformer(
-            _check_bins,
-            ("_encoder",),
-            n_bins_=array("d", "i", least=1, most=2**20),
-            bin_edges_=_objects_of(array("*", ascending=True), "d"),
-            _encoder=nested(p.OneHotEncoder, d="d"),
-        ),
-    )
 
 
 def _describe_selections() -> None:
     indicator = State(
         _check_indicator,
-        ("n_features_in_", *_NAMED),
-        **_IN,
+        ("n_features_in_", *OPTIONAL_INPUTS),
+        **INPUTS,
         _n_features=size("d", 1),
         features_=array("f", "i", below="d"),
         _precomputed=flag(),
@@ -347,7 +197,7 @@ def _describe_selections() -> None:
     describe(impute.MissingIndicator, indicator)
     describe(
         impute.SimpleImputer,
-        _transformer(
+        transformer(
             _check_imputer,
             statistics_=array("d", "any", finite=False),
             _fit_dtype=dtype_of(*"fiubOUS"),
@@ -360,18 +210,18 @@ def _describe_selections() -> None:
         "pvalues_": optional(array("d", finite=False)),
     }
     for univariate in (feature_selection.SelectKBest, feature_selection.SelectPercentile):
-        describe(univariate, _transformer(**scores))
-    describe(feature_selection.VarianceThreshold, _transformer(variances_=array("d", least=0)))
+        describe(univariate, transformer(None, (), **scores))
+    describe(feature_selection.VarianceThreshold, transformer(variances_=array("d", least=0)))
     describe(
         decomposition.TruncatedSVD,
-        _transformer(
+        transformer(
             components_=array("k d"),
             explained_variance_=array("k"),
             explained_variance_ratio_=array("k"),
             singular_values_=array("k", least=0),
         ),
     )
-    describe(covariance.EmpiricalCovariance, _transformer(**_COVARIANCE))
-    describe(covariance.ShrunkCovariance, _transformer(**_COVARIANCE))
+    describe(covariance.EmpiricalCovariance, transformer(None, (), **_COVARIANCE))
+    describe(covariance.ShrunkCovariance, transformer(None, (), **_COVARIANCE))
     for shrunk in (covariance.LedoitWolf, covariance.OAS):
-        describe(shrunk, _transformer(**_COVARIANCE, shrinkage_=number(0, 1)))
+        describe(shrunk, transformer(None, (), **_COVARIANCE, shrinkage_=number(0, 1)))

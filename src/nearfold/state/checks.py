@@ -1,145 +1,37 @@
-"""What a fitted object holds, described once.
-
-A class says so in a public class attribute:
-
-    class PCA:
-        fitted_state = State(
-            n_features_in_=size("d"),
-            components_=array("k d"),
-            explained_variance_=array("k", least=0),
-            mean_=array("d"),
-            ...
-        )
-
-The letters of a shape are sizes. The first field that mentions one fixes it, and all others must
-agree; "n+1" is one more than n, a number stands for itself and "*" for any size. Model files
-check a state against this description when they write it and before anything is built from it
-(store/), and the tests check that every estimator keeps to its own.
-
-Constructor parameters are not part of it: `_parameter_constraints` describes those. What relates
-parameters and fields is checked by `_also`, which is given both.
-"""
+"""What a field may be: sizes, arrays, numbers, texts, other described objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearfold.errors import NearfoldError
-
-Sizes = dict[str, int]
-Check = Callable[[Any, Sizes], None]  # raises StateError
+from nearfold.state.description import (
+    Check,
+    Sizes,
+    StateError,
+    bind,
+    fields_of,
+    held_classes,
+    is_whole,
+    params_of,
+    require,
+    state_of,
+)
 
 _KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
-
-
-_FOREIGN: dict[type[Any], State] = {}
-
-
-class StateError(NearfoldError, ValueError):
-    """A value is not what its class says it holds."""
-
-
-class State:
-    """The fields of a fitted object and what each must be.
-
-    `_optional` names fields that may be absent. `_also` is called with all values (fields and, if
-    they are known, constructor parameters) and the sizes after the fields have been checked, for
-    what involves several of them.
-    """
-
-    def __init__(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> None:
-        self.fields = fields
-        self.optional = frozenset(_optional)
-        self.also = _also
-
-    def extended(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> State:
-        """This description with more fields, for a subclass."""
-        merged = State(_also or self.also, (), **{**self.fields, **fields})
-        merged.optional = self.optional | set(_optional)
-        return merged
-
-    def classes(self) -> tuple[type[Any], ...]:
-        """The classes of the objects that the fields hold."""
-        return _held(*self.fields.values())
-
-    def describe(self) -> dict[str, str]:
-        """The fields in words, for people who inspect a file."""
-        return {
-            name: getattr(check, "words", "checked") + (", optional" * (name in self.optional))
-            for name, check in self.fields.items()
-        }
-
-    def check(
-        self,
-        values: dict[str, Any],
-        sizes: Sizes | None = None,
-        params: dict[str, Any] | None = None,
-    ) -> None:
-        """Raise StateError unless exactly these fields are there and each is as described."""
-        unknown = sorted(set(values) - set(self.fields))
-        missing = sorted(set(self.fields) - self.optional - set(values))
-        if unknown or missing:
-            what = f"unknown {unknown[:3]}" if unknown else f"missing {missing[:3]}"
-            raise StateError(f"fields: {what}")
-        known: Sizes = {} if sizes is None else sizes
-        for name, check in self.fields.items():
-            if name in values:
-                try:
-                    check(values[name], known)
-                except StateError as error:
-                    raise StateError(f"{name}: {error}") from None
-        if self.also is not None:
-            self.also({**(params or {}), **values}, known)
 
 
 def _described(check: Check, words: str, *inner: Check, classes: tuple[Any, ...] = ()) -> Check:
     """The check, with what it asks in words and the classes of the objects it lets in."""
     vars(check)["words"] = words
-    vars(check)["classes"] = (*classes, *_held(*inner))
+    vars(check)["classes"] = (*classes, *held_classes(*inner))
     return check
-
-
-def _held(*checks: Check) -> tuple[type[Any], ...]:
-    return tuple(cls for check in checks for cls in getattr(check, "classes", ()))
 
 
 def _words(check: Check) -> str:
     return str(getattr(check, "words", "checked"))
-
-
-def require(holds: bool | np.bool_, reason: str) -> None:
-    """Raise StateError for that reason unless it holds."""
-    if not holds:
-        raise StateError(reason)
-
-
-def bind(letter: str, value: int, sizes: Sizes) -> None:
-    """Fix a size by its first use; afterwards it must agree."""
-    if letter == "*":
-        return
-    if letter.isdigit():
-        require(value == int(letter), f"size {value} instead of {letter}")
-        return
-    base, _, more = letter.partition("+")
-    expected = sizes.setdefault(base, value - int(more or 0))
-    require(
-        expected >= 0 and value == expected + int(more or 0),
-        f"size {value} does not fit {letter} = {expected + int(more or 0)}",
-    )
 
 
 def size(letter: str, least: int = 0) -> Check:
@@ -362,49 +254,3 @@ def _check_child(value: Any, shared: dict[str, str], sizes: Sizes) -> None:
     for own, outer in shared.items():
         if own in child:
             bind(outer, child[own], sizes)
-
-
-class _Undescribed(State):
-    """Of our classes that do not describe themselves yet."""
-
-    def check(self, *args: Any, **options: Any) -> None:
-        """Let everything pass."""
-
-
-_UNDESCRIBED = _Undescribed()
-
-
-def describe(cls: type[Any], state: State) -> None:
-    """Describe a class of another package, which has no `fitted_state`."""
-    _FOREIGN[cls] = state
-
-
-def state_of(cls: type[Any]) -> State | None:
-    """The description of a class: its `fitted_state`, or the one given for it."""
-    own = getattr(cls, "fitted_state", None)
-    if isinstance(own, State):
-        return own
-    return _FOREIGN.get(cls, _UNDESCRIBED if cls.__module__.startswith("nearfold.") else None)
-
-
-def params_of(value: Any) -> dict[str, Any]:
-    """The constructor's parameters of an estimator; none for another object."""
-    params: dict[str, Any] = value.get_params(deep=False) if hasattr(value, "get_params") else {}
-    return params
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """What an object holds beside its constructor's parameters, as a model file stores it."""
-    state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
-    params = params_of(value)
-    behaviour = ("_sklearn_version", "_sklearn_output_config")
-    return {
-        name: part
-        for name, part in (state or {}).items()
-        if name not in params and name not in behaviour
-    }
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is an integer and not a truth value."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
