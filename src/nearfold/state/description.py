@@ -82,6 +82,7 @@ class State:
 
 
 def held_classes(*checks: Check) -> tuple[type[Any], ...]:
+    """The classes of the objects that these checks let in."""
     return tuple(cls for check in checks for cls in getattr(check, "classes", ()))
 
 

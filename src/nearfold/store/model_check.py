@@ -22,8 +22,8 @@ _OUTPUTS = {"default", "pandas", "polars"}
 
 
 def default_behaviour(cls: type[Any]) -> dict[str, Any]:
-    """The defaults of those parameters of a class that are behaviour."""
-    parameters = signature(cls.__init__).parameters if hasattr(cls, "get_params") else {}
+    """The defaults of those parameters of a constructor that are behaviour."""
+    parameters = signature(cls.__init__).parameters
     return {name: parameters[name].default for name in BEHAVIOUR if name in parameters}
 
 
@@ -48,16 +48,15 @@ def check_objects(objects: list[Any], *, stored: bool = True) -> None:
 
 
 def _check_params(value: Any, stored: bool) -> None:
-    params = params_of(value)
+    params, held = params_of(value), vars(value)
+    for name, default in default_behaviour(type(value)).items() if stored else ():
+        require(held.get(name, default) == default, f"{name} is not kept in files")
     if not params:
         return
-    held = vars(value)
     require(set(params) <= set(held), f"{min(set(params) - set(held), default='')} is missing")
     constraints = getattr(type(value), "_parameter_constraints", None)
     if constraints:
         validate_parameter_constraints(constraints, params, type(value).__name__)
-    for name, default in default_behaviour(type(value)).items() if stored else ():
-        require(params[name] == default, f"{name} is not kept in files")
 
 
 def _check_state(value: Any) -> None:

@@ -173,7 +173,8 @@ class Encoder:
         state = value.__getstate__()
         if state is not None and type(state) is not dict:
             raise self._refusal(value)
-        state = {**(state or {}), **default_behaviour(cls)}
+        state = dict(state or {})
+        state |= {key: part for key, part in default_behaviour(cls).items() if key in state}
         pairs = {str(key): self.encode(part, str(key)) for key, part in state.items()}
         self.objects.append(value)
         return {"kind": "object", "class": name, "state": pairs}
