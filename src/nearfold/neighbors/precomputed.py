@@ -6,6 +6,7 @@ those it lacks are unknown, not zero, and its explicit zeros are distances.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,10 @@ class PrecomputedIndex:
             if sparse.issparse(D):
                 distance[span], row[span] = _nearest_in_graph(D[span], k, span.start, own)
             else:
-                block = D[span]
+                read = partial(_read, D[span])
                 distance[span], row[span] = nearest_in_tiles(
-                    lambda tile, block=block: np.array(block[:, tile], dtype=np.float64),
-                    len(block), self.n_rows, k, _COLUMNS, own,
-                )  # fmt: skip
+                    read, span.stop - span.start, self.n_rows, k, _COLUMNS, own
+                )
         return distance, row
 
     def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
@@ -90,6 +90,10 @@ class PrecomputedIndex:
         if values.size and values.min() < 0:
             raise InputError("Negative values in data passed to precomputed distance matrix.")
         return D
+
+
+def _read(D: Floats, columns: slice) -> Floats:
+    return np.array(D[:, columns], dtype=np.float64)  # a copy: the caller marks entries
 
 
 def _entries(graph: Any) -> tuple[Ints, Ints, Floats]:
