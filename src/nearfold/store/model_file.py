@@ -67,6 +67,7 @@ def save(model: Any, path: str | os.PathLike[str], *, extra: dict[str, Any] | No
     ('nearfold.PCA', False, {'score': 0.9})
     """
     _check_fitted(model)
+    _check_path(path)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
     try:
@@ -102,6 +103,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
     """The model in a file and its card, from one reading."""
+    _check_path(path)
     with refusing(path), open_checked(path) as opened:
         card = _card(opened, path)
         check_payload(opened)
@@ -125,6 +127,7 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
 
 def inspect(path: str | os.PathLike[str]) -> ModelCard:
     """What a file says of itself: the header and the manifest are checked, no array is read."""
+    _check_path(path)
     with refusing(path), open_checked(path) as opened:
         return _card(opened, path)
 
@@ -138,6 +141,11 @@ def verify(path: str | os.PathLike[str]) -> ModelCard:
         except InputError as error:
             raise ModelFileError(f"the model in it is not fitted ({error})") from error
     return card
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a path is a text or a Path, not a {type(path).__name__}.")
 
 
 def _card(opened: Opened, path: str | os.PathLike[str]) -> ModelCard:
