@@ -55,12 +55,16 @@ def array(
     below: str | None = None,
     ascending: bool = False,
     symmetric: bool = False,
+    large: bool = False,
 ) -> Check:
     """A NumPy array: shape by letters; kind f (float), i, b, number or any; limits of its values.
 
     `above`: every value is larger. `below="n"`: row numbers, each at least 0 and less than n.
+    Finite values of either sign are coordinates, whose squares must be finite, too, unless they
+    may be `large`; values with a least one and symmetric matrices may be squares themselves.
     """
     letters = shape.split()
+    has_squares = finite and not large and least is None and above is None and not symmetric
     lowest = 0 if least is None and below is not None else least
 
     def check(value: Any, sizes: Sizes) -> None:
@@ -75,6 +79,9 @@ def array(
         low, high = value.min(), value.max()
         if value.dtype.kind == "f" and finite:
             require(np.isfinite(low) and np.isfinite(high), "values that are not finite")
+        if value.dtype.kind == "f" and has_squares:
+            most_square = np.sqrt(float(np.finfo(value.dtype).max))
+            require(max(-float(low), float(high)) <= most_square, "values without a square")
         require(lowest is None or low >= lowest, f"values below {lowest}")
         require(most is None or high <= most, f"values above {most}")
         require(above is None or low > above, f"values that are not above {above}")
