@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -35,8 +36,8 @@ ASKED = (
     "score_samples", "inverse_transform", "get_feature_names_out", "get_mahalanobis_matrix",
     "get_covariance", "rows_kept",
 )  # fmt: skip
-# What scikit-learn's encoders say, rightly, of values that are not among their categories.
-UNKNOWN = ("previously unseen labels", "Found unknown categories")
+# What scikit-learn says, rightly, of values that are not among the categories, and of names.
+UNKNOWN = ("previously unseen labels", "Found unknown categories", "are not unique")
 
 
 def quietly(work, *args):
@@ -159,7 +160,7 @@ def change_scalar(parts, rng):
         options += [old + 1, old - 1, -old, old * 2, old * 1000, old / 3] * 3
     if isinstance(old, str):
         options += [old + "x", old[:-1], old.upper()] * 3
-    container[key] = rng.choice(options)
+    container[key] = copy.deepcopy(rng.choice(options))
 
 
 def change_numpy_scalar(parts, rng):
@@ -404,7 +405,7 @@ def judge(name, raw, folder):
 
 def run(first, count, seed, note=None, only=""):
     """Counts of outcomes and the failures, for cases first, first + 1, ..."""
-    names = sorted(name for name in BASES if only in name)
+    names = sorted(name for name in BASES if re.search(only, name))
     counts, failures = collections.Counter(), []
     with tempfile.TemporaryDirectory() as folder:
         for case in range(first, first + count):
@@ -426,7 +427,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--chunk", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", default="", help="Models with this in their names.")
+    parser.add_argument("--only", default="", help="Models whose names match.")
     parser.add_argument("--inside", action="store_true", help="Run here, and print JSON.")
     asked = parser.parse_args()
     if asked.inside:

@@ -112,8 +112,9 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
         try:
             decoder = Decoder(TensorReader(opened), opened.payload_bytes)
             model = decoder.model(opened.manifest.get("tree"))
-            known = AllowList().name(type(model)), getattr(model, "n_features_in_", None)
-            if known != (card.model, card.n_features):
+            about = _describe(model)
+            told = (card.model, card.n_features, card.feature_names)
+            if told != (about["class"], about["n_features"], about["feature_names"]):
                 raise ModelFileError("the model is invalid (it is not what the manifest says).")
         except ModelFileError as error:
             raise ModelFileError(f"{error}{_newer(card)}") from error
