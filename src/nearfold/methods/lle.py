@@ -233,6 +233,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 OutsideSearch(self.nbrs_._index),
                 distance[:, -1],
                 self.n_neighbors,
+                tree=True,
             )
             lists = Lists(near, _ends(settled.bridges))
             parts = [self._embed(X, rows, lists) for rows in settled.pieces]
