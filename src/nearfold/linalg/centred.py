@@ -156,13 +156,15 @@ class ComputedKernel(DoublyCentred):
         diagonal: Floats,
         dtype: Any,
         n_jobs: int | None = None,
+        side: int | None = None,
     ) -> None:
         super().__init__(len(diagonal), dtype, n_jobs)
         self._tile = tile
+        self._side = side or _SIDE
         self._given_diagonal = diagonal
 
     def _multiply(self, V: Array) -> Array:
-        parts = spans(self.n, _SIDE)
+        parts = spans(self.n, self._side)
         pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i:]]
 
         def both_products(pair: tuple[slice, slice]) -> tuple[slice, Array, slice, Array]:

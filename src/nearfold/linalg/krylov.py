@@ -62,8 +62,7 @@ def block_lanczos(
     """
     eps = float(np.finfo(dtype).eps)
     tol = max(tol, 30 * eps)
-    block = min(max(16, k + 4), n)  # at least k, so that k copies of one eigenvalue are found
-    most = min(n, 2 * k + max(256, 4 * block))  # the basis is restarted beyond it
+    block, most = _basis_size(n, k)
     Q = np.empty((n, most), dtype=dtype, order="F")
     AQ = np.empty((n, most), dtype=dtype, order="F")
     T = np.zeros((most, most))
@@ -107,13 +106,17 @@ def block_lanczos(
     )
 
 
-def lanczos_bytes(n: int, k: int, itemsize: int) -> float:
-    """Memory of `block_lanczos` beside the operator: the basis and its image after ten passes.
-
-    Of what is set aside for more passes nothing is touched before they come.
-    """
+def _basis_size(n: int, k: int) -> tuple[int, int]:
+    """Vectors of a block (at least k, so that k copies of one eigenvalue are found) and of the
+    basis, which is restarted beyond it."""
     block = min(max(16, k + 4), n)
-    return itemsize * n * 2.0 * min(n, 12 * block)
+    return block, min(n, 2 * k + max(256, 4 * block))
+
+
+def lanczos_bytes(n: int, k: int, itemsize: int) -> float:
+    """About what `block_lanczos` holds: the basis, its image and some blocks."""
+    block, most = _basis_size(n, k)
+    return float(itemsize) * n * (2 * most + 6 * block)
 
 
 def _random_block(n: int, block: int, dtype: Any, seed: int) -> Array:
