@@ -15,7 +15,6 @@ from nearfold.graph import (
     all_geodesics,
     apply_policy,
     from_edges,
-    graph_of_lists,
     neighbourhood_graph,
     spanning_edges,
 )
@@ -88,9 +87,7 @@ def check_tree(X, found, label, metric="euclidean"):
 def shortest_of_pairs(D, label):
     """For every two pieces the length of the shortest edge between them."""
     count = label.max() + 1
-    return {
-        (i, j): D[np.ix_(label == i, label == j)].min() for i in range(count) for j in range(i)
-    }
+    return {(i, j): D[np.ix_(label == i, label == j)].min() for i in range(count) for j in range(i)}
 
 
 def check_pairs(X, found, label, metric="euclidean"):
@@ -273,9 +270,9 @@ def test_radius_that_connects_duplicates_is_zero():
 # ---- policies ------------------------------------------------------------------------
 
 
-def settled(X, policy, k=3):
+def settled(X, policy, k=3, **options):
     graph, reach, _, around = in_pieces(X, k)
-    return apply_policy(graph, policy, around, reach, k)
+    return apply_policy(graph, policy, around, reach, k, **options)
 
 
 def test_error_says_the_sizes_and_what_would_connect():
@@ -310,12 +307,15 @@ def test_a_connected_graph_is_left_alone_whatever_the_policy():
 def test_policies_say_what_they_did_and_cover_the_rows_they_should():
     X = clouds((30, 20, 8), spread=1e3)
     graph, _, label, _ = in_pieces(X, 5)
-    with pytest.warns(NearfoldWarning, match="joined by 3 bridges, the shortest between every"):
+    with pytest.warns(NearfoldWarning, match="joined by 3 bridges, the shortest between pieces"):
         bridged = settled(X, "bridge", k=5)
     assert bridged.graph.components()[0] == 1
     assert len(bridged.graph.lengths) == len(graph.lengths) + 6
     np.testing.assert_array_equal(bridged.label, label)
     check_pairs(X, bridged.bridges, label)
+    with pytest.warns(NearfoldWarning, match="joined by 2 bridges"):
+        tree = settled(X, "bridge", k=5, tree=True)
+    check_tree(X, tree.bridges, label)
     with pytest.warns(NearfoldWarning, match="the largest is embedded"):
         largest = settled(X, "largest", k=5)
     np.testing.assert_array_equal(largest.pieces[0], np.flatnonzero(label == 0))

@@ -5,7 +5,7 @@ import pytest
 
 from nearfold.blocks import spans
 from nearfold.linalg import centred
-from nearfold.linalg.centred import ComputedKernel, HeldKernel, CentredSquaredDistances
+from nearfold.linalg.centred import CentredSquaredDistances, ComputedKernel, HeldKernel
 
 
 def centring(n):
@@ -97,7 +97,9 @@ def test_any_layout_of_the_distances(order, small_tiles):
     D = distances(70)
     V = np.random.default_rng(1).normal(size=(70, 3))
     given = {"C": D, "F": np.asfortranarray(D), "strided": np.repeat(D, 2, axis=1)[:, ::2]}[order]
-    np.testing.assert_allclose(CentredSquaredDistances(given) @ V, CentredSquaredDistances(D.copy()) @ V, atol=1e-10)
+    np.testing.assert_allclose(
+        CentredSquaredDistances(given) @ V, CentredSquaredDistances(D.copy()) @ V, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +135,9 @@ def test_computed_tiles_are_one_half_of_the_matrix(small_tiles):
 
 def test_equal_distances_have_one_eigenvalue():
     """D = 1 - I is a regular simplex: lam = 1/2, n - 1 times."""
-    np.testing.assert_allclose(CentredSquaredDistances(1 - np.eye(300)).top(5).values, 0.5, rtol=1e-10)
+    np.testing.assert_allclose(
+        CentredSquaredDistances(1 - np.eye(300)).top(5).values, 0.5, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -509,7 +509,9 @@ def test_beyond_the_budget_landmarks_are_used_and_said(options):
 
 def test_a_budget_too_small_for_any_way_is_refused_with_numbers():
     nearfold.set_memory("10KB")
-    with pytest.raises(MemoryBudgetError, match="landmark MDS of 300 rows with the fewest landmarks"):
+    with pytest.raises(
+        MemoryBudgetError, match="landmark MDS of 300 rows with the fewest landmarks"
+    ):
         MDS(2).fit(table(300))
 
 

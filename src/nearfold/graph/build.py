@@ -100,9 +100,7 @@ def from_edges(a: Array, b: Array, length: Floats, n: int) -> Graph:
     return Graph(first, neighbours[:filled], lengths[:filled])
 
 
-def _entries_from(
-    nodes: slice, a: Array, b: Array, length: Floats, n: int
-) -> tuple[Ints, Floats]:
+def _entries_from(nodes: slice, a: Array, b: Array, length: Floats, n: int) -> tuple[Ints, Floats]:
     """The entries whose tail is one of the nodes, as sorted keys (tail n + head) and lengths."""
     forth = np.flatnonzero((a >= nodes.start) & (a < nodes.stop))
     back = np.flatnonzero((b >= nodes.start) & (b < nodes.stop))

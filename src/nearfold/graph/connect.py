@@ -1,9 +1,9 @@
 """A graph that is not connected: the policies to choose from, and what would connect it.
 
-    error     refuse, with the sizes of the components and what would connect them
-    bridge    join every two components by their shortest edge (graph/bridges.py)
-    largest   embed the largest component; the other rows are placed as new ones would be
-    each      embed every component on its own, laid side by side
+error     refuse, with the sizes of the components and what would connect them
+bridge    join every two components by their shortest edge (graph/bridges.py)
+largest   embed the largest component; the other rows are placed as new ones would be
+each      embed every component on its own, laid side by side
 """
 
 from __future__ import annotations
@@ -34,11 +34,19 @@ class ConnectedGraph:
 
 
 def apply_policy(
-    graph: Graph, policy: str, outside: OutsideSearch | None, reach: Floats, k: int | None
+    graph: Graph,
+    policy: str,
+    outside: OutsideSearch | None,
+    reach: Floats,
+    k: int | None,
+    *,
+    tree: bool = False,
 ) -> ConnectedGraph:
     """Apply a policy to the graph of the k nearest, or (k None) of all within a radius.
 
-    `outside` is None where no distances beyond the graph are known; `reach` as in `bridges`.
+    `outside` is None where no distances beyond the graph are known; `reach` as in `bridges`. With
+    `tree` bridges are the minimum spanning tree between components: as few as connect them, for
+    a method that needs neighbours rather than paths.
     """
     if policy not in POLICIES:
         raise InputError(f"disconnected={policy!r}: use one of {', '.join(POLICIES)}.")
@@ -48,16 +56,20 @@ def apply_policy(
         return ConnectedGraph(graph, label, [everything])
     sizes = np.bincount(label)
     listed = ", ".join(f"{s:,}" for s in sizes[:5]) + (", ..." if count > 5 else "")
-    state = f"the neighbourhood graph is in {count} pieces (of {listed} rows)"
+    state = (
+        f"the number of connected components of the neighbourhood graph is {count}: it is in "
+        f"{count} pieces (of {listed} rows)"
+    )
     if policy == "error" or (policy == "bridge" and outside is None):
         raise DisconnectedGraphError(f"{state}. {connectivity_advice(outside, k, search=True)}")
     advice = connectivity_advice(outside, k)
     if policy == "bridge":
         assert outside is not None
-        a, b, length = bridging_edges(graph, reach, label, outside)
+        find = spanning_edges if tree else bridging_edges
+        a, b, length = find(graph, reach, label, outside)
         usual = f"{np.median(graph.lengths):.4g}" if len(graph.lengths) else "missing"
         warn(
-            f"{state}: joined by {len(a)} bridges, the shortest between every two pieces (length "
+            f"{state}: joined by {len(a)} bridges, the shortest between pieces (length "
             f"{length.min():.4g} to {length.max():.4g}; median edge: {usual}). {advice}"
         )
         bridged = graph.with_edges(a, b, length)

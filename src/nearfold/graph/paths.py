@@ -64,9 +64,7 @@ def tree_from(
     lengths = graph.lengths if lengths is None else lengths
     if graph.n <= _SMALL:
         matrix, exponent = _for_scipy(graph, lengths)
-        D, parent = scipy_dijkstra(
-            matrix, directed=False, indices=source, return_predecessors=True
-        )
+        D, parent = scipy_dijkstra(matrix, directed=False, indices=source, return_predecessors=True)
         parent = np.where(parent < 0, -1, parent).astype(np.int32)
         D = _unscaled(D, exponent).astype(lengths.dtype)
         # Parents before children also where they are at the same distance.

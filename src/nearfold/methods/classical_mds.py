@@ -197,6 +197,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.landmarks_: Any = None
         self.approximation_: str | None = None
         self.negative_share_ = 0.0
+        self.embedding_: Floats
         self.__dict__.pop("_D", None)
         self._map: GowerMap | None = None
         self._pca: PCA | None = None

@@ -93,7 +93,7 @@ class LandmarkCount:
 def spread_landmarks(
     distances_from: Callable[[int], Floats], m: int, count: int, dtype: Any, first: int = 0
 ) -> tuple[Ints, Floats]:
-    """`count` rows, each the farthest from those before it, and the distances (m, count) to them."""
+    """`count` rows, each the farthest from those before it, and distances (m, count) to them."""
     rows = np.empty(count, dtype=np.int64)
     D = np.empty((m, count), dtype=dtype)
     nearest = np.full(m, np.inf)
@@ -108,7 +108,7 @@ def spread_landmarks(
 
 
 def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints, Floats]:
-    """Landmarks of a table and distances (m, count) to them, spread over a sample if it is large."""
+    """Landmarks spread over a table (or a sample of it), and distances (m, count) to them."""
     X, m = measure.X, measure.X.shape[0]
     some = np.arange(m)
     if m > _SAMPLED * count:

@@ -292,7 +292,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Find the coordinates of the rows of X."""
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
-        m, k = len(X), self.n_neighbors
+        k = self.n_neighbors
         with reporting(self.verbose):
             self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=k)
             distance, near = self.index_.nearest(None, k)
@@ -303,6 +303,7 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 OutsideSearch(self.index_),
                 distance[:, -1],
                 k,
+                tree=True,
             )
             lists = NeighbourLists(near, bridge_ends(settled.bridges))
             parts = [self._embed_piece(X, rows, lists) for rows in settled.pieces]

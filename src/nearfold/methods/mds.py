@@ -339,7 +339,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             # The distance of a row to itself may be rounding: treat it as exact zero.
             D[D <= negligible * D.max(axis=1, keepdims=True)] = 0.0
             wanted = D
-            if self._levels is not None:
+            if self._levels is not None and self._disparities is not None:
                 wanted = np.interp(D, self._levels, self._disparities)
             return place_among(D, wanted, self._anchors, 10 * self.max_iter)
 

@@ -147,7 +147,7 @@ def place_among(D: Floats, wanted: Floats, Z: Floats, max_iter: int) -> tuple[Fl
 
 
 def nearest_mean(D: Floats, Z: Floats, k: int = 5) -> Floats:
-    """A start for new rows: the weighted mean of the nearest others; a row that is one, its place."""
+    """A start for new rows: the mean of the nearest others; for a row that is one, its place."""
     k = min(k, D.shape[1])
     near = np.argpartition(D, k - 1, axis=1)[:, :k]
     d = np.take_along_axis(D, near, 1)
@@ -159,7 +159,7 @@ def nearest_mean(D: Floats, Z: Floats, k: int = 5) -> Floats:
 def place_row_by_row(
     Z: Floats, wanted: Floats, start: Floats, max_iter: int, eps: float
 ) -> tuple[Floats, bool]:
-    """Majorise each row alone from `start` (q, k), the rows at Z fixed; whether all came to rest."""
+    """Majorise each row alone from `start` (q, k), Z fixed; also whether all came to rest."""
     z = np.ascontiguousarray(start)
     if wanted.size > _SMALL**2:
         from nearfold.kernels.smacof import place_rows

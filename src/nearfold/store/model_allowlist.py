@@ -24,10 +24,9 @@ _PREPARATION = "nearfold.store.preparation.TablePreparation"
 _UNDESCRIBED = (
     "nearfold.linalg.moments",
     "nearfold.linalg.principal",
-    "nearfold.methods.isomap",
+    "nearfold.linalg.gower",
+    "nearfold.methods.isomap_extension",
     "nearfold.methods.kernel_functions",
-    "nearfold.methods.landmark_mds",
-    "nearfold.methods.mds",
     "nearfold.metrics.mmc",
     "nearfold.neighbors.exact",
     "nearfold.neighbors.learned",
