@@ -12,12 +12,10 @@ from nearfold.state.description import (
     Sizes,
     StateError,
     bind,
-    fields_of,
+    check_object,
     held_classes,
     is_whole,
-    params_of,
     require,
-    state_of,
 )
 
 _KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
@@ -254,10 +252,7 @@ def fitted(*methods: str, **shared: str) -> Check:
 
 def _check_child(value: Any, shared: dict[str, str], sizes: Sizes) -> None:
     child = {own: sizes[outer] for own, outer in shared.items() if outer in sizes}
-    state = state_of(type(value))
-    require(state is not None, f"a {type(value).__name__}, which does not describe what it holds")
-    if state is not None:
-        state.check(fields_of(value), child, params_of(value))
+    check_object(value, child)
     for own, outer in shared.items():
         if own in child:
             bind(outer, child[own], sizes)

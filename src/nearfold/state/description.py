@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from nearfold.errors import NearfoldError
 Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], None]  # raises StateError
 _FOREIGN: dict[type[Any], State] = {}
+_REACHED: ContextVar[set[int]] = ContextVar("_REACHED", default=set())  # noqa: B039
 
 
 class StateError(NearfoldError, ValueError):
@@ -133,6 +136,25 @@ def state_of(cls: type[Any]) -> State | None:
     if isinstance(own, State):
         return own
     return _FOREIGN.get(cls, _UNDESCRIBED if cls.__module__.startswith("nearfold.") else None)
+
+
+def check_object(value: Any, sizes: Sizes) -> None:
+    """Compare an object with the description of its class."""
+    state = state_of(type(value))
+    require(state is not None, f"a {type(value).__name__}, which does not describe what it holds")
+    if state is not None:
+        state.check(fields_of(value), sizes, params_of(value))
+        _REACHED.get().add(id(value))
+
+
+@contextmanager
+def reached() -> Iterator[set[int]]:
+    """The ids of the objects that are compared with their descriptions inside."""
+    token = _REACHED.set(set())
+    try:
+        yield _REACHED.get()
+    finally:
+        _REACHED.reset(token)
 
 
 def params_of(value: Any) -> dict[str, Any]:

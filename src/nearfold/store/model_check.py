@@ -13,7 +13,14 @@ from typing import Any
 
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
-from nearfold.state import StateError, fields_of, params_of, require, state_of
+from nearfold.state import (
+    StateError,
+    check_object,
+    fields_of,
+    params_of,
+    reached,
+    require,
+)
 from nearfold.store.sklearn_composites import check_part
 
 BEHAVIOUR = ("n_jobs", "verbose", "memory")  # of a process, not of a model: not in files
@@ -32,19 +39,22 @@ def check_objects(objects: list[Any], *, stored: bool = True) -> None:
 
     `stored`: as they are in a file, where behaviour has its default values.
     """
-    for value in objects:
-        where = type(value).__name__
-        try:
-            _check_params(value, stored)
-            if fields_of(value) or not hasattr(value, "fit"):
-                _check_state(value)
-            if value is objects[-1]:
-                check_part(value, {})
-        except (StateError, InvalidParameterError) as error:
-            raise StateError(f"{where}.{error}") from None
-        except Exception as error:
-            # A description looks at values that may be anything: what it stumbles over is wrong.
-            raise StateError(f"{where}: {type(error).__name__}: {error}") from error
+    with reached() as compared:
+        # Estimators first: what they hold may have sizes and row numbers that only they know.
+        for value in sorted(objects, key=lambda value: not hasattr(value, "fit")):
+            try:
+                _check_params(value, stored)
+                _check_marks(value)
+                if value is objects[-1]:
+                    check_part(value, {})
+                elif id(value) not in compared and (fields_of(value) or not hasattr(value, "fit")):
+                    check_object(value, {})
+            except (StateError, InvalidParameterError) as error:
+                raise StateError(f"{type(value).__name__}.{error}") from None
+            except Exception as error:
+                # Descriptions look at values that may be anything: what they stumble over is wrong.
+                what = f"{type(value).__name__}: {type(error).__name__}: {error}"
+                raise StateError(what) from error
 
 
 def _check_params(value: Any, stored: bool) -> None:
@@ -59,7 +69,8 @@ def _check_params(value: Any, stored: bool) -> None:
         validate_parameter_constraints(constraints, params, type(value).__name__)
 
 
-def _check_state(value: Any) -> None:
+def _check_marks(value: Any) -> None:
+    """What scikit-learn adds to every estimator."""
     held = vars(value)
     version, output = held.get("_sklearn_version", "0"), held.get("_sklearn_output_config", {})
     require(
@@ -67,6 +78,3 @@ def _check_state(value: Any) -> None:
     )
     known = isinstance(output, dict) and set(output) <= {"transform"}
     require(known and set(output.values()) <= _OUTPUTS, "_sklearn_output_config")
-    state = state_of(type(value))
-    if state is not None:
-        state.check(fields_of(value), {}, params_of(value))

@@ -17,19 +17,17 @@ from nearfold.state import (
     Sizes,
     State,
     array,
+    check_object,
     describe,
     dict_of,
-    fields_of,
     flag,
     is_whole,
     list_of,
     names,
     number,
     optional,
-    params_of,
     require,
     size,
-    state_of,
     text,
 )
 from nearfold.store.sklearn_states import describe_preprocessors
@@ -96,12 +94,9 @@ def _anything(value: Any, sizes: Sizes) -> None:
 
 def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
     """A fitted estimator that has these methods and takes sizes["d"] columns, if that is known."""
-    state = state_of(type(value))
-    require(state is not None, f"a {type(value).__name__}, which does not describe what it holds")
     for method in methods:
         require(hasattr(type(value), method), f"a {type(value).__name__}, which has no {method}")
-    if state is not None:
-        state.check(fields_of(value), sizes, params_of(value))
+    check_object(value, sizes)
     # An imputer's indicator is given a mask; on its own it looks for the missing values itself.
     alone = not vars(value).get("_precomputed", False)
     require(alone, f"a {type(value).__name__} that belongs to an imputer")
