@@ -18,7 +18,7 @@ from nearfold.state.description import (
     require,
 )
 
-_KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
+_KINDS = {"f": "f", "i": "i", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
 
 
 def _described(check: Check, words: str, *inner: Check, classes: tuple[Any, ...] = ()) -> Check:
@@ -55,7 +55,8 @@ def array(
     symmetric: bool = False,
     large: bool = False,
 ) -> Check:
-    """A NumPy array: shape by letters; kind f (float), i, b, number or any; limits of its values.
+    """A NumPy array: shape by letters; kind f (float), i (signed integers of 32 or 64 bits, as
+    compiled loops take them), b, number or any; limits of its values.
 
     `above`: every value is larger. `below="n"`: row numbers, each at least 0 and less than n.
     Finite values of either sign are coordinates, whose squares must be finite, too, unless they
@@ -69,6 +70,7 @@ def array(
         require(type(value) in (np.ndarray, np.memmap), "not an array")
         require(value.dtype.kind in _KINDS[kind], f"an array of {value.dtype}")
         require(value.dtype.isnative or kind == "any", "an array of the other byte order")
+        require(kind != "i" or value.dtype.itemsize >= 4, f"an array of {value.dtype}")
         require(value.ndim == len(letters), f"{value.ndim} axes instead of {len(letters)}")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
