@@ -25,6 +25,7 @@ from nearfold.errors import (
 )
 from nearfold.linalg import fix_signs
 from nearfold.methods.landmark_mds import spread_landmarks
+from nearfold.state import StateError, fields_of
 
 FOUR_CYCLE = np.array([[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 1], [1, 2, 1, 0]], dtype=float)
 TRIANGLE = np.array([[0, 3, 5], [3, 0, 4], [5, 4, 0]], dtype=float)
@@ -59,11 +60,11 @@ def literal_mds(D):
     return lam, V * np.sqrt(np.maximum(lam, 0))
 
 
-def quietly(model, X):
+def quietly(model, *args):
     """Fit a metric that is not Euclidean, which is warned of."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the distances are not Euclidean", NearfoldWarning)
-        return model.fit(X)
+        return model.fit(*args)
 
 
 def same_up_to_sign(Z, W, atol):
@@ -729,3 +730,52 @@ def test_progress_is_reported():
         quietly(ClassicalMDS(2, metric="cityblock"), table())
         ClassicalMDS(2, n_landmarks=10).fit(table())
     assert {"distances", "landmarks"} <= labels
+
+
+# ---- learned metrics and state ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 20}])
+def test_a_learned_metric_is_mds_of_the_transformed_rows(fitted, options):
+    X, y = table(), np.arange(len(table())) % 3
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, y)
+    metric = known if fitted else nearfold.LFDA(n_components=2, k=3)
+    model = quietly(ClassicalMDS(2, metric=metric, **options), X, y)
+    want = quietly(ClassicalMDS(2, **options), known.transform(X))
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-8)
+    new = table(seed=3)[:5]
+    np.testing.assert_allclose(
+        model.transform(new), want.transform(known.transform(new)), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.dissimilarity_matrix_, cdist(known.transform(X), known.transform(X)), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "cityblock"},
+        {"n_landmarks": 20},
+        {"metric": "cityblock", "n_landmarks": 20},
+        {"metric": "precomputed"},
+        {"metric": "precomputed", "n_landmarks": 20},
+    ],
+)
+def test_a_fitted_model_is_as_its_class_describes(options):
+    X = table()
+    rows = cdist(X, X) if options.get("metric") == "precomputed" else X
+    model = quietly(ClassicalMDS(2, **options), rows)
+    ClassicalMDS.fitted_state.check(fields_of(model))
+    model.eigenvalues_ = model.eigenvalues_ * np.nan
+    with pytest.raises(StateError, match="eigenvalues_"):
+        ClassicalMDS.fitted_state.check(fields_of(model))
+
+
+def test_landmarks_beyond_the_rows_are_not_as_described():
+    model = quietly(ClassicalMDS(2, n_landmarks=20), table())
+    model.landmarks_[3] = len(table())
+    with pytest.raises(StateError, match="landmarks_"):
+        ClassicalMDS.fitted_state.check(fields_of(model))

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.isotonic import IsotonicRegression
+from threadpoolctl import threadpool_limits
 
 import nearfold
 from nearfold import MDS, ClassicalMDS
@@ -25,6 +26,7 @@ from nearfold.errors import (
     NotConvergedWarning,
 )
 from nearfold.methods.smacof import Disparities, nearest_mean
+from nearfold.state import StateError, fields_of
 
 
 @pytest.fixture(autouse=True)
@@ -802,3 +804,63 @@ def test_fitted_rows_come_back_also_when_their_distance_rounds_in_float32():
     X = table(dtype=np.float32)
     model = MDS(2, metric="cosine").fit(X)
     np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=0, atol=1e-4)
+
+
+# ---- learned metrics, threads, state ---------------------------------------------------
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 20}, {"metric_mds": False}])
+def test_a_learned_metric_is_mds_of_the_transformed_rows(fitted, options):
+    X, y = table(), np.arange(60) % 3
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, y)
+    metric = known if fitted else nearfold.LFDA(n_components=2, k=3)
+    model = quietly(MDS(2, metric=metric, max_iter=50, **options), X, y)
+    want = quietly(MDS(2, max_iter=50, **options), known.transform(X))
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    new = table(seed=3)[:5]
+    np.testing.assert_allclose(
+        model.transform(new), want.transform(known.transform(new)), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("n", [60, 450])
+@pytest.mark.parametrize("options", [{}, {"metric_mds": False}, {"n_landmarks": 40}])
+def test_the_number_of_blas_threads_changes_no_bit(n, options):
+    X = table(n)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model = quietly(MDS(2, max_iter=20, **options), X)
+            found.append((model.embedding_, model.transform(X[:9] + 0.1), model.stress_))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"metric_mds": False},
+        {"n_landmarks": 20},
+        {"init": "random", "n_init": 2, "random_state": 0},
+        {"metric": "cityblock"},
+        {"metric": "precomputed"},
+        {"metric": "precomputed", "n_landmarks": 20},
+    ],
+)
+def test_a_fitted_model_is_as_its_class_describes(options):
+    X = table()
+    rows = cdist(X, X) if options.get("metric") == "precomputed" else X
+    model = quietly(MDS(2, max_iter=20, **options), rows)
+    MDS.fitted_state.check(fields_of(model))
+    model.embedding_ = model.embedding_[:-1]
+    with pytest.raises(StateError):
+        MDS.fitted_state.check(fields_of(model))
+
+
+def test_landmarks_beyond_the_rows_are_not_as_described():
+    model = quietly(MDS(2, n_landmarks=20, max_iter=20), table())
+    model.landmarks_[3] = 60
+    with pytest.raises(StateError, match="landmarks_"):
+        MDS.fitted_state.check(fields_of(model))

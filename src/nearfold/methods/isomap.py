@@ -62,7 +62,7 @@ from nearfold.methods.isomap_extension import GeodesicExtension, Piece
 from nearfold.methods.kernel_pca import KernelPCA
 from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.neighbors import build_index, is_learner
+from nearfold.neighbors import LearnedIndex, build_index, is_learner
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import (
@@ -77,6 +77,11 @@ from nearfold.state import (
     size,
     text,
 )
+
+
+def measured_index(index: Any) -> Any:
+    """The index itself; of a learned metric the Euclidean one of the rows it transformed."""
+    return index.index if isinstance(index, LearnedIndex) else index
 
 
 def connected_graph(
@@ -328,8 +333,9 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 names=getattr(self, "feature_names_in_", None),
                 y=y,
             )
+            index = measured_index(self.index_)
             connected = connected_graph(
-                self.index_,
+                index,
                 self.n_neighbors,
                 self.radius,
                 self.disconnected,
@@ -349,9 +355,9 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
         self._extension = GeodesicExtension(pieces, X.shape[0], self._is_precomputed())
         self.embedding_ = self._extension.embedding(
-            self.index_, self.n_neighbors or 5, X.dtype, self.n_jobs
+            index, self.n_neighbors or 5, X.dtype, self.n_jobs
         )
-        self._fit_regressor(given, X)
+        self._fit_regressor(index.X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
@@ -405,7 +411,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.approximation_ = chosen.note
         return chosen.count
 
-    def _fit_regressor(self, given: Any, X: Any) -> None:
+    def _fit_regressor(self, X: Any) -> None:
         self.__dict__.pop("regressor_", None)
         if self.extension == "regressor":
             model = self.regressor
@@ -413,24 +419,17 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 from nearfold.methods.knn import KNeighborsRegressor
 
                 model = KNeighborsRegressor(n_neighbors=min(5, X.shape[0]), weights="distance")
-            rows = in_learned_space(getattr(self.index_, "learner", None), X, given)
-            self.regressor_ = clone(model).fit(rows, self.embedding_)
+            self.regressor_ = clone(model).fit(X, self.embedding_)
 
     def transform(self, X: Any) -> Floats:
         """Place new rows by their geodesics to the fitted ones, or by the regressor."""
         check_is_fitted(self)
         given, X = X, check_table(self, X, reset=False, accept_sparse=True, finite=False)
-        learned = is_learner(self.metric)
+        rows = in_learned_space(getattr(self.index_, "learner", None), X, given)
         if self.extension == "regressor":
-            rows = in_learned_space(getattr(self.index_, "learner", None), X, given)
             return np.asarray(self.regressor_.predict(rows)).reshape(X.shape[0], -1)
-        Z = self._extension.place(
-            self.index_,
-            given if learned and hasattr(given, "columns") else X,
-            self.n_neighbors,
-            self.radius,
-            self.n_jobs,
-        )
+        index = measured_index(self.index_)
+        Z = self._extension.place(index, rows, self.n_neighbors, self.radius, self.n_jobs)
         return Z.astype(X.dtype, copy=False)
 
     @property
