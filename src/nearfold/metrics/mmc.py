@@ -125,8 +125,8 @@ class MMC(PairLearner):
             L, self.certificate_ = certify(L, S, D, found.gap, self.squared)
         if unbounded:
             warn(
-                f"no must-link pair differs in {unbounded} directions in which cannot-link pairs do, so "
-                f"(10.39) has no bounded answer; the must-link scatter was given a ridge of "
+                f"no must-link pair differs in {unbounded} directions in which cannot-link pairs "
+                f"do, so (10.39) has no bounded answer; the must-link scatter was given a ridge of "
                 f"{RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
             )
         self.objective_ = self.certificate_.objective
