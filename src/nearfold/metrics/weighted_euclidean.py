@@ -26,7 +26,8 @@ from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
 from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import PairLearner
-from nearfold.metrics.mmc import MMC, Certificate
+from nearfold.metrics.mmc import MMC
+from nearfold.metrics.mmc_solver import Certificate
 from nearfold.metrics.pair_blocks import groups_of, require_blocks
 from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.metrics.tuples import Tuples
