@@ -73,7 +73,7 @@ class NeighborsEstimator(BaseEstimator):
         n_samples_fit_=size("n", least=1),
         effective_metric_=lambda value, sizes: None,  # a name or a function, as the parameter
         effective_metric_params_=dict_of(lambda value, sizes: None),
-        index_=nested(EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, n="n"),
+        index_=nested(EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, n="n", d="d"),
     )
 
     def __init__(

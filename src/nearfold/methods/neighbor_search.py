@@ -27,6 +27,8 @@ from nearfold.methods.neighbor_base import (
     RadiusNeighborsMixin,
     wants_distance,
 )
+from nearfold.neighbors import is_learner
+from nearfold.neighbors.distances import effective_metric
 from nearfold.neighbors.lists import graph_from_lists, split_by_query
 
 __all__ = [
@@ -102,6 +104,24 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         super().__init__(algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose)
         self.n_neighbors = n_neighbors
         self.radius = radius
+
+    @classmethod
+    def from_index(cls, index: Any, owner: Any, **params: Any) -> NearestNeighbors:
+        """A fitted search over an index that exists already; `owner` was fitted on its rows."""
+        search = cls(**params)
+        learned = is_learner(search.metric)
+        search.effective_metric_, search.effective_metric_params_ = (
+            ("mahalanobis", {})
+            if learned
+            else effective_metric(
+                search.metric, 2 if search.p is None else search.p, search.metric_params
+            )
+        )
+        search.index_, search.n_samples_fit_ = index, index.n_rows
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(owner, name):
+                setattr(search, name, getattr(owner, name))
+        return search
 
     @_fit_context(prefer_skip_nested_validation=False)  # the metric may be an estimator
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:

@@ -8,12 +8,13 @@ are kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import DistanceMetric
-from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
+from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError, warn
@@ -24,7 +25,19 @@ from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import nearest_in_tiles
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
-from nearfold.state import State, any_of, array, dict_of, matrix, names, number, optional, text
+from nearfold.state import (
+    Sizes,
+    State,
+    any_of,
+    array,
+    dict_of,
+    matrix,
+    names,
+    number,
+    optional,
+    require,
+    text,
+)
 
 _TREE_COLUMNS = 15  # beyond it scikit-learn's trees visit too much
 _TREE_QUERIES = 1024  # of one task
@@ -74,12 +87,35 @@ class SklearnTree:
         return list(map_in_order(ask, tiles, n_jobs=self.n_jobs if len(tiles) > 1 else 1))
 
 
+_PARAMETERS = {
+    "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
+    "VI": array("d d", symmetric=True),
+    "w": array("d", "number", least=0),
+    "p": number(least=0, finite=False),
+}
+
+
+def check_metric(values: dict[str, Any], sizes: Sizes) -> None:
+    """A metric that has a name, with parameters that fit the columns."""
+    metric = values["metric"]
+    known = set(chain(*VALID_METRICS.values())) - {"precomputed", "pyfunc"}
+    require(isinstance(metric, str) and metric in known, "metric: not the name of one")
+    require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
+    for name, value in (values["metric_params"] or {}).items():
+        require(name in _PARAMETERS, f"metric_params: {name!r} is unknown")
+        _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
+    gaps = metric == "nan_euclidean"
+    X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
+    require(gaps or np.isfinite(X).all(), "X: values that are not finite")
+
+
 class MetricIndex:
     """Rows under any metric of scikit-learn's or a callable of two rows."""
 
     fitted_state = State(
+        check_metric,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
-        metric=lambda value, sizes: None,  # a name or a function: the estimator's parameter
+        metric=text(),
         p=optional(number(least=0, finite=False)),
         metric_params=optional(dict_of(lambda value, sizes: None)),
         algorithm=text("auto", "ball_tree", "kd_tree", "brute"),
