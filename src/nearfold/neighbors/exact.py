@@ -62,7 +62,8 @@ class Index(Protocol):
 
 def _check_largest(values: dict[str, Any], sizes: Sizes) -> None:
     X = values["X"]
-    require(X.size == 0 or np.abs(X).max() <= values["largest"] * (1 + 1e-6), "largest is smaller")
+    size = max(float(X.max(initial=0)), -float(X.min(initial=0)))  # no copy of X
+    require(size <= values["largest"] * (1 + 1e-6), "largest is smaller")
 
 
 class EuclideanIndex:
