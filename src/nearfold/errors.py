@@ -3,6 +3,7 @@
     NearfoldError
     ├── InputError (also ValueError)        the data or a parameter cannot be used as given
     │   ├── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    │   ├── DisconnectedGraphError (also RuntimeError)  the neighbourhood graph is in pieces
     │   └── ModelFileError                  a model file is damaged, foreign or from the future
     ├── MemoryBudgetError (also MemoryError)  does not fit the budget and has no bounded way
     ├── SolverError (also ArithmeticError)  a numerical routine failed; the message names the matrix
@@ -33,6 +34,10 @@ class InputError(NearfoldError, ValueError):
 
 class NonFiniteError(InputError):
     """The data hold NaN or inf."""
+
+
+class DisconnectedGraphError(InputError, RuntimeError):
+    """The neighbourhood graph is in pieces; a RuntimeError is what scikit-learn raises."""
 
 
 class ModelFileError(InputError):

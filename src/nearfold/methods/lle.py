@@ -45,8 +45,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.graph import POLICIES, Surroundings, graph_of_lists, settle
-from nearfold.graph.connect import side_by_side, what_connects
+from nearfold.graph import POLICIES, OutsideSearch, apply_policy, graph_of_lists, side_by_side
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.inverse_iteration import (
@@ -293,17 +292,18 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Find the coordinates of the rows of X."""
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
-        m, k = len(X), self.n_neighbors
+        k = self.n_neighbors
         with reporting(self.verbose):
             self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=k)
             distance, near = self.index_.nearest(None, k)
             refuse_extreme(float(distance.max()), np.float64)
-            settled = settle(
+            settled = apply_policy(
                 graph_of_lists(distance, near),
                 self.disconnected,
-                Surroundings(X, self.index_, {}),
+                OutsideSearch(self.index_),
                 distance[:, -1],
-                what_connects(self.index_, m, k, False),
+                k,
+                tree=True,
             )
             lists = NeighbourLists(near, bridge_ends(settled.bridges))
             parts = [self._embed_piece(X, rows, lists) for rows in settled.pieces]

@@ -103,6 +103,17 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         self.n_neighbors = n_neighbors
         self.radius = radius
 
+    @classmethod
+    def from_index(cls, index: Any, owner: Any, **params: Any) -> NearestNeighbors:
+        """A fitted search over an index that exists already; `owner` was fitted on its rows."""
+        search = cls(**params)
+        search._set_metric()
+        search.index_, search.n_samples_fit_ = index, index.n_rows
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(owner, name):
+                setattr(search, name, getattr(owner, name))
+        return search
+
     @_fit_context(prefer_skip_nested_validation=False)  # the metric may be an estimator
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Store the rows to search in. y is used only to fit a metric learner."""

@@ -23,10 +23,9 @@ from nearfold.registry import METHODS
 _OUR_MODULES = (
     "nearfold.linalg.moments",
     "nearfold.linalg.principal",
-    "nearfold.methods.isomap",
+    "nearfold.linalg.gower",
+    "nearfold.methods.isomap_extension",
     "nearfold.methods.kernel_functions",
-    "nearfold.methods.landmark_mds",
-    "nearfold.methods.mds",
     "nearfold.metrics.mmc",
     "nearfold.metrics.nca",  # the class NCA, a shorter name that is not in the registry
     "nearfold.neighbors.exact",
