@@ -10,7 +10,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore:.*have no neighbour with a weight:UserWarning")
+@pytest.mark.filterwarnings("ignore:One or more samples have no neighbors:UserWarning")
 @pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @parametrize_with_checks(

@@ -20,7 +20,7 @@ from sklearn.neighbors import VALID_METRICS, BallTree, KDTree
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import InputError
+from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.neighbors import (
     EuclideanIndex,
@@ -98,6 +98,12 @@ class NeighborsEstimator(BaseEstimator):
         given = _rows_of(X)
         self._refuse_lost_zeros(given)
         X = check_table(self, given, reset=True, accept_sparse=True, finite=False)
+        if "p" in (self.metric_params or {}):
+            warn(
+                "Parameter p is found in metric_params. The corresponding parameter from __init__ "
+                "is ignored.",
+                SyntaxWarning,
+            )
         self._set_metric()
         learned = is_learner(self.metric)
         self.n_samples_fit_ = X.shape[0]

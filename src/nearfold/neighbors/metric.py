@@ -205,7 +205,7 @@ class MetricIndex:
             if self.algorithm in ("kd_tree", "ball_tree"):
                 raise InputError(
                     f'algorithm="{self.algorithm}" does not support 0 < p < 1 for the Minkowski '
-                    'metric: trees need the triangle inequality. Use p >= 1 or algorithm="brute".'
+                    'metric. To resolve this problem either set p >= 1 or algorithm="brute".'
                 )
             warn(
                 "Mind that for 0 < p < 1, Minkowski metrics are not distance metrics. Continuing "
