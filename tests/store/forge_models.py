@@ -38,7 +38,7 @@ ASKED = (
 )  # fmt: skip
 # What scikit-learn says, rightly, of values that are not among the categories, and of names.
 UNKNOWN = ("previously unseen labels", "Found unknown categories", "are not unique",
-           "n_neighbors does not take")  # fmt: skip
+           "n_neighbors does not take", "Sparse data was passed")  # fmt: skip
 
 
 def quietly(work, *args):
