@@ -113,6 +113,9 @@ class BatchBuffer:
         return self.X[: self.count], None if (w == 1.0).all() else w
 
 
+_LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
+
+
 def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     """Results are there, or rows from which they can be computed."""
     found = sum(name in values for name in _RESULTS)
@@ -121,7 +124,9 @@ def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     require(found == (0 if stale else len(_RESULTS)), "results that do not belong together")
     require(seen, "no rows to go on from")
     if values.get("_seen") is not None:
-        require(values["_seen"].moments.mean.shape == (1, sizes["d"]), "moments of another width")
+        moments = values["_seen"].moments
+        require(moments.mean.shape == (1, sizes["d"]), "moments of another width")
+        require(moments.n_rows >= 1 and moments.count[0] > _LEAST_COUNT, "moments of no rows")
     if values.get("_merged") is not None:
         require(len(values["_merged"].mean) == sizes["d"], "axes of another width")
 
