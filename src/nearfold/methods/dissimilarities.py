@@ -6,15 +6,17 @@ Not an estimator but what ClassicalMDS and MDS share.
 from __future__ import annotations
 
 from copy import copy
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from sklearn.neighbors import VALID_METRICS
 
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import Sizes, fields_of, require
+from nearfold.state import Sizes, fitted, optional, require
 
 
 def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
@@ -36,18 +38,15 @@ def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
     return to_learned_space(learner, given if hasattr(given, "columns") else X)
 
 
-def learner_state(value: Any, sizes: Sizes) -> None:
-    """What `metric_learner_` may be: None, or a metric learner that is as its class describes."""
-    if value is None:
-        return
-    require(is_learner(value), "not a metric learner")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
+learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
+_METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
-    """Without landmarks every row is one."""
+    """Without landmarks every row is one; a metric that is named is a known one."""
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+    metric = values.get("metric")
+    require(not isinstance(metric, str) or metric in _METRICS, "metric: not the name of one")
 
 
 class Dissimilarities:

@@ -88,6 +88,7 @@ class SklearnTree:
         return list(map_in_order(ask, tiles, n_jobs=self.n_jobs if len(tiles) > 1 else 1))
 
 
+_LARGEST = 1e100
 _PARAMETERS = {
     "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
     "VI": array("d d", symmetric=True),
@@ -108,6 +109,7 @@ def check_metric(values: dict[str, Any], sizes: Sizes) -> None:
     gaps = metric == "nan_euclidean"
     X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
     require(gaps or np.isfinite(X).all(), "X: values that are not finite")
+    require(X.size == 0 or np.nanmax(np.abs(X)) < _LARGEST, "X: values whose cubes overflow")
 
 
 class MetricIndex:
