@@ -21,6 +21,7 @@ from nearfold.linalg.moments import (
     Workspaces,
     block_moments,
     combine_moments,
+    require_scatter_memory,
     total_moments,
 )
 from nearfold.linalg.principal import (
@@ -55,6 +56,7 @@ __all__ = [
     "from_svd",
     "pair_squares",
     "reliable",
+    "require_scatter_memory",
     "square_norms",
     "squared_distance_error",
     "squared_distances",

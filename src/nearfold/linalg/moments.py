@@ -21,8 +21,26 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
+from nearfold.blocks import require_memory
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread
+
+_SCATTERS_ALIVE = 6  # the sum, those of two blocks, and what an eigensolver copies
+
+
+def scatter_bytes(d: int) -> float:
+    """Memory that accumulating and diagonalising a scatter of d features takes at its peak."""
+    return 8.0 * _SCATTERS_ALIVE * d * d
+
+
+def require_scatter_memory(d: int) -> None:
+    """Raise MemoryBudgetError if a scatter of d features does not fit the memory budget."""
+    require_memory(
+        scatter_bytes(d),
+        f"The scatter matrix of {d} features",
+        "Use fewer features, for example after PCA with a small n_components and "
+        "svd_solver='arpack', which needs no scatter.",
+    )
 
 
 @dataclass
