@@ -62,7 +62,8 @@ class Index(Protocol):
 
 def _check_largest(values: dict[str, Any], sizes: Sizes) -> None:
     X = values["X"]
-    require(X.size == 0 or np.abs(X).max() <= values["largest"] * (1 + 1e-6), "largest is smaller")
+    largest = max(-float(X.min()), float(X.max())) if X.size else 0.0
+    require(largest <= values["largest"] * (1 + 1e-6), "largest: some value is larger")
 
 
 class EuclideanIndex:
