@@ -87,10 +87,12 @@ class DoublyCentred:
 
     def dense(self) -> Floats:
         """B as an array of its own, in float64."""
-        A = self._multiply(np.eye(self.n, dtype=self.dtype)).astype(np.float64)
+        A = self._multiply(np.eye(self.n, dtype=self.dtype)).astype(np.float64, copy=False)
         A -= A.mean(axis=0)
         A -= A.mean(axis=1, keepdims=True)
-        return (A + A.T) / 2
+        A += A.T.copy()
+        A /= 2
+        return A
 
 
 class CentredSquaredDistances(DoublyCentred):

@@ -62,8 +62,8 @@ class Index(Protocol):
 
 def _check_largest(values: dict[str, Any], sizes: Sizes) -> None:
     X = values["X"]
-    largest = max(-float(X.min()), float(X.max())) if X.size else 0.0
-    require(largest <= values["largest"] * (1 + 1e-6), "largest: some value is larger")
+    size = max(float(X.max(initial=0)), -float(X.min(initial=0)))  # no copy of X
+    require(size <= values["largest"] * (1 + 1e-6), "largest is smaller")
 
 
 class EuclideanIndex:

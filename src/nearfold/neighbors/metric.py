@@ -8,6 +8,7 @@ are kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy import sparse
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 
-from nearfold.blocks import spans
+from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.distances import Distances, effective_metric
@@ -149,7 +150,7 @@ class MetricIndex:
         if metric != "nan_euclidean":
             refuse_nonfinite(X, names)
         self._check()
-        self._prepare()
+        _ = self._tree  # built now, so that a metric that does not suit the rows is refused by fit
 
     @property
     def n_rows(self) -> int:
@@ -175,7 +176,7 @@ class MetricIndex:
             own = np.arange(span.start, span.stop) if Q is None else None
             distance[span], row[span] = nearest_in_tiles(
                 lambda tile: self._measure.between(block, self.X[tile]),
-                block.shape[0], self.n_rows, k, self._row_step, own,
+                block.shape[0], self.n_rows, k, min(_ROWS, self._tile()), own,
             )  # fmt: skip
 
         self._over_queries(search, m)
@@ -188,9 +189,9 @@ class MetricIndex:
             return within_from(self._tree, queries, radius, exclude_self=Q is None)
         reach = radii(radius, queries.shape[0])
         pairs = Pairs()
-        for span in spans(queries.shape[0], self._query_step):
+        for span in spans(queries.shape[0], min(_QUERIES, self._tile())):
             block = self._like_rows(queries[span])
-            for tile in spans(self.n_rows, self._row_step):
+            for tile in spans(self.n_rows, min(_ROWS, self._tile())):
                 D = self._measure.between(block, self.X[tile])
                 q, x = np.nonzero(reach[span, None] >= D)
                 distance = np.asarray(D[q, x], dtype=np.float64)
@@ -226,20 +227,27 @@ class MetricIndex:
                 "'w': try algorithm='ball_tree' or algorithm='brute' instead."
             )
 
-    def _prepare(self) -> None:
-        """What is derived from the options; never stored."""
-        self._measure = Distances(self.X, self.metric, self.metric_params, self.p)
-        wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
-        tile = max(16, _CELLS // max(1, wide))
-        self._row_step, self._query_step = min(_ROWS, tile), min(_QUERIES, tile)
+    @cached_property
+    def _measure(self) -> Distances:
+        return Distances(self.X, self.metric, self.metric_params, self.p)
+
+    @cached_property
+    def _tree(self) -> SklearnTree | None:
         kind = self._tree_kind()
-        self._tree = None
-        if kind is not None:
-            metric = self._measure.metric
-            if not isinstance(metric, DistanceMetric):
-                metric = DistanceMetric.get_metric(metric, **self._measure.params)
-            tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
-            self._tree = SklearnTree(self.X, tree, metric, self.n_jobs)
+        if kind is None:
+            return None
+        n, d = self.X.shape
+        require_memory(8.0 * n * (d + 2), "A tree of the rows", 'Use algorithm="brute".')
+        metric = self._measure.metric
+        if not isinstance(metric, DistanceMetric):
+            metric = DistanceMetric.get_metric(metric, **self._measure.params)
+        tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
+        return SklearnTree(self.X, tree, metric, self.n_jobs)
+
+    def _tile(self) -> int:
+        """Rows that may be made dense, in float64, at a time."""
+        wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
+        return max(16, _CELLS // max(1, wide))
 
     def _tree_kind(self) -> Any:
         """KDTree, BallTree, or None for brute force, as scikit-learn chooses."""
@@ -269,15 +277,11 @@ class MetricIndex:
         return Q.toarray() if sparse.issparse(Q) else Q
 
     def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
-        tiles = spans(m, self._query_step)
+        tiles = spans(m, min(_QUERIES, self._tile()))
         jobs = self.n_jobs if len(tiles) > 1 else 1  # one tile is not worth a pool of threads
         for _ in map_in_order(search, tiles, n_jobs=jobs, label="neighbours", total=len(tiles)):
             pass
 
     def __getstate__(self) -> dict[str, Any]:
-        """The rows and options; the tree is built again."""
+        """The rows and options; the tree is built again when it is needed."""
         return {key: value for key, value in vars(self).items() if not key.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._prepare()
