@@ -33,20 +33,32 @@ convex, so the start does not change the result; the others steer a solver that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.labels import SupervisedMixin, keep_parameters
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.pairs import PairsMixin, pairs_from_labels
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    DRAWN,
+    FROM_PAIRS,
+    ITERATED,
+    NON_NEGATIVE,
+    PRIOR,
+)
 from nearfold.metrics.prior import initial_metric
-from nearfold.metrics.tuples import Tuples
-from nearfold.notation import Floats
+from nearfold.metrics.tuples import Tuples, require_tuple_memory
+from nearfold.notation import Array, Floats
 from nearfold.optim import minimise
 from nearfold.run import one_blas_thread, random_state
+from nearfold.state import State, nested, number
 
-_GAP = 1e-6  # a relative duality gap below this is called solved
+SOLVED = 1e-6  # a relative duality gap below this is called solved
 _AIM = 1e-9  # what is tried for
 _COLUMNS = 32  # of Q to begin with: optimal metrics have low rank
 _ROUNDS = 20
@@ -69,6 +81,10 @@ class Certificate:
     constraint: float
     bound: float
     gap: float
+
+    fitted_state: ClassVar[State] = State(
+        objective=number(0), constraint=number(0), bound=number(0), gap=number(0)
+    )
 
     def __str__(self) -> str:
         return (
@@ -136,7 +152,7 @@ def maximise_roots(u: Floats, Q: Floats, max_iter: int) -> Solution:
     Q = _rotated(best.Q)
     Q = Q[:, np.linalg.norm(Q, axis=0) > _VANISHED]
     gap, _ = _gap(u, Q)
-    return Solution(Q, gap, n_iter) if gap <= 0.1 * _GAP else Solution(best.Q, best.gap, n_iter)
+    return Solution(Q, gap, n_iter) if gap <= 0.1 * SOLVED else Solution(best.Q, best.gap, n_iter)
 
 
 def _scale_free(u: Floats, Q: Floats) -> tuple[float, Floats]:
@@ -196,7 +212,7 @@ def maximise_weighted_roots(E: Floats, q: Floats, max_iter: int) -> Solution:
         q = np.maximum(q, np.where(ratio > 1, 1e-3, 0.0))  # columns that want to come back
     q = np.where(best.Q > _VANISHED, best.Q, 0.0)
     gap, _ = gap_at(q)
-    return Solution(q, gap, n_iter) if gap <= 0.1 * _GAP else Solution(best.Q, best.gap, n_iter)
+    return Solution(q, gap, n_iter) if gap <= 0.1 * SOLVED else Solution(best.Q, best.gap, n_iter)
 
 
 def column_units(S: Floats, D: Floats) -> Floats:
@@ -245,20 +261,143 @@ def certify(
     return L, Certificate(objective, constraint, objective / (1 + gap), gap)
 
 
-class MMC(PairLearner):
+def solve(
+    S: Floats, D: Floats, M0: Floats, max_iter: int, diagonal: bool, squared: bool
+) -> tuple[Floats, Solution]:
+    """L with M = L^T L up to scale, in any of the four forms of the problem."""
+    if diagonal and squared:  # a linear programme: all on the column of best ratio
+        scale = column_scales(S)
+        ratio = np.einsum("ij,ij->j", D * scale, D * scale)
+        best = np.where(np.arange(len(scale)) == np.argmax(ratio), scale, 0.0)
+        return np.diag(best), Solution(best, 0.0, 0)
+    if diagonal:
+        w, found = learn_diagonal(S, D, max_iter)
+        return np.diag(w), found
+    if squared:
+        R = whitening(S)
+        u = D @ R
+        return (R @ eigh(u.T @ u)[1][:, -1:]).T, Solution(R, 0.0, 0)
+    return learn_full(S, D, M0, max_iter)
+
+
+def starting_metric(points: Array, init: Any, random: Any) -> Floats:
+    """M to start from: definite, because a direction that is 0 would stay so."""
+    M0 = initial_metric(points, init, random, "init", definite=False)
+    size = float(np.trace(M0)) / len(M0)
+    return np.asarray(M0 + (1e-3 * size if size > 0 else 1.0) * np.eye(len(M0)))
+
+
+def learn_metric(
+    pairs: Tuples,
+    M0: Floats,
+    max_iter: int,
+    diagonal: bool = False,
+    squared: bool = False,
+    ridge: float | None = None,
+) -> tuple[Floats, Certificate, int]:
+    """L with M = L^T L optimal, its certificate, and the number of iterations."""
+    require_tuple_memory("MMC", pairs, 6)
+    S, D = pairs.split()
+    for v, kind in ((S, "must-link"), (D, "cannot-link")):
+        if not v.any():
+            raise InputError(
+                f"MMC needs {kind} pairs of different points; there are {len(v)} {kind} pairs"
+                + (", all of equal points." if len(v) else ".")
+            )
+    units = column_units(S, D)
+    with one_blas_thread():
+        S, D = S / units, D / units
+        S, free = with_ridge(S, D, ridge, diagonal)
+        start = units / units.max()  # its size does not matter, and might overflow
+        L, found = solve(S, D, M0 * np.outer(start, start), max_iter, diagonal, squared)
+        L, certificate = certify(L, S, D, found.gap, squared)
+    if free:
+        warn(
+            f"no must-link pair differs in {free} directions in which cannot-link pairs do, so "
+            f"(10.39) has no bounded answer; the must-link scatter was given a ridge of "
+            f"{_RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
+        )
+    if found.gap > SOLVED:
+        warn(
+            f"MMC did not converge: after {found.n_iter} iterations the relative duality gap is "
+            f"{found.gap:.1e}. Raise max_iter.",
+            NotConvergedWarning,
+        )
+    return L / units, certificate, found.n_iter
+
+
+_SHARED: dict[str, Any] = {
+    **DRAWN,
+    "max_iter": COUNT,
+    "max_proj": COUNT,
+    "tol": NON_NEGATIVE,
+    "init": PRIOR,
+    "diagonal": ["boolean"],
+    "diagonal_c": NON_NEGATIVE,
+    "squared": ["boolean"],
+    "ridge": [*NON_NEGATIVE, None],
+}
+_STATE = MahalanobisMetric.fitted_state.extended(
+    _optional=("classes_",), certificate_=nested(Certificate), **ITERATED, **CLASSES
+)
+
+
+class MMC(PairsMixin, MahalanobisMetric):
     """The metric in which must-link pairs are nearest while cannot-link pairs stay apart.
 
-    Parameters are metric-learn's (see the head of this file for those that steer nothing here).
-    `max_iter`: iterations between two looks at the duality gap. New: `squared`, constrain squared
-    distances; `ridge`, added to the must-link scatter in units of its mean eigenvalue, None adds it
-    only where the problem has no answer without; `n_constraints`, pairs of each kind drawn when
-    fitted on labels; `rank`, to which M is cut (a number, or a share of its trace).
+    Solves (10.39) with a certificate of optimality. Fit on pairs of vectors, `fit(pairs, y)`; on
+    pairs of rows, `fit(X, pairs=...)` or `fit(X, must_link=..., cannot_link=...)`; or on labels,
+    `fit(X, y)`.
 
-    Fit on pairs of vectors, `fit(pairs, y)`; on pairs of rows, `fit(X, pairs=...)` or
-    `fit(X, must_link=..., cannot_link=...)`; or on labels, `fit(X, y)`.
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Iterations between two looks at the duality gap.
+    max_proj : int, default=10000
+        Accepted for compatibility; has no effect, because nothing is projected.
+    tol : float, default=1e-3
+        Accepted for compatibility; has no effect: the relative duality gap is at most 1e-6, or a
+        warning says otherwise.
+    init : {"identity", "covariance", "random"} or array-like, default="identity"
+        Where to start. The problem is convex, so that it does not change the result.
+    diagonal : bool, default=False
+        Learn a diagonal M: one weight for each column.
+    diagonal_c : float, default=1.0
+        Accepted for compatibility; has no effect: (10.39) has no such weight.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the pairs drawn from labels, and of init="random".
+    squared : bool, default=False
+        Constrain the squared cannot-link distances; M then has rank one.
+    ridge : float, default=None
+        Added to the must-link scatter, in units of its mean eigenvalue; None: only where the
+        problem has no bounded answer without it.
+    n_constraints : int, default=None
+        Pairs of each kind drawn when fitted on labels; None: 20 times the classes squared.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes besides those of all metrics: `certificate_`, the proof of optimality; `converged_`;
-    `objective_`; `n_iter_`; `threshold_`.
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Proof of how good the solution is.
+    objective_ : float
+        The sum of squared must-link distances.
+    converged_ : bool
+        Whether the relative duality gap is at most 1e-6.
+    n_iter_ : int
+        Iterations of the optimiser.
+    threshold_ : float
+        The distance up to which `predict` says must-link.
+    A_ : ndarray of shape (n_features, n_features)
+        M, under metric-learn's name.
+    learned_from_labels_ : bool
+        Whether pairs were drawn from labels; then there is no `predict`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if learned from labels.
 
     Examples
     --------
@@ -270,6 +409,9 @@ class MMC(PairLearner):
     >>> bool(distance[0] < 0.1 * distance[1]), mmc.converged_
     (True, True)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE.extended(_optional=("threshold_",), **FROM_PAIRS)
 
     def __init__(
         self,
@@ -288,71 +430,42 @@ class MMC(PairLearner):
         n_constraints: int | None = None,
         rank: int | float | None = None,
     ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.squared = squared
-        self.ridge = ridge
-        self.n_constraints = n_constraints
-        self.rank = rank
+        keep_parameters(self, locals())
 
-    def _learn(self, pairs: Tuples) -> None:
-        S, D = pairs.split()
-        for v, kind in ((S, "must-link"), (D, "cannot-link")):
-            if not v.any():
-                raise InputError(
-                    f"MMC needs {kind} pairs of different points; there are {len(v)} {kind} pairs"
-                    + (", all of equal points." if len(v) else ".")
-                )
-        M0 = initial_metric(pairs.X, self.init, random_state(self.random_state), "init")
-        units = column_units(S, D)
-        with one_blas_thread():
-            S, D = S / units, D / units
-            S, free = with_ridge(S, D, self.ridge, self.diagonal)
-            start = units / units.max()  # its size does not matter, and might overflow
-            L, found = self._solve(S, D, M0 * np.outer(start, start))
-            L, self.certificate_ = certify(L, S, D, found.gap, self.squared)
-        if free:
-            warn(
-                f"no must-link pair differs in {free} directions in which cannot-link pairs do, so "
-                f"(10.39) has no bounded answer; the must-link scatter was given a ridge of "
-                f"{_RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
-            )
+    def learn(self: Any, pairs: Tuples) -> None:
+        """Solve (10.39) for these pairs."""
+        M0 = starting_metric(pairs.X, self.init, random_state(self.random_state))
+        L, self.certificate_, self.n_iter_ = learn_metric(
+            pairs, M0, self.max_iter, self.diagonal, self.squared, self.ridge
+        )
         self.objective_ = self.certificate_.objective
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.gap <= _GAP
-        if not self.converged_:
-            warn(
-                f"MMC did not converge: after {found.n_iter} iterations the relative duality gap "
-                f"is {found.gap:.1e}. Raise max_iter.",
-                NotConvergedWarning,
-            )
-        self._set_map(L / units, pairs.X.dtype, self.rank)
+        self.converged_ = self.certificate_.gap <= SOLVED
+        self._set_map(L, pairs.X.dtype, self.rank)
 
-    def _solve(self, S: Floats, D: Floats, M0: Floats) -> tuple[Floats, Solution]:
-        if self.diagonal and self.squared:  # a linear programme: all on the column of best ratio
-            scale = column_scales(S)
-            ratio = np.einsum("ij,ij->j", D * scale, D * scale)
-            best = np.where(np.arange(len(scale)) == np.argmax(ratio), scale, 0.0)
-            return np.diag(best), Solution(best, 0.0, 0)
-        if self.diagonal:
-            w, found = learn_diagonal(S, D, self.max_iter)
-            return np.diag(w), found
-        if self.squared:
-            R = whitening(S)
-            u = D @ R
-            return (R @ eigh(u.T @ u)[1][:, -1:]).T, Solution(R, 0.0, 0)
-        return learn_full(S, D, M0, self.max_iter)
+    @property
+    def A_(self: Any) -> Any:
+        """M, under metric-learn's name."""
+        return self.get_mahalanobis_matrix()
 
 
-class MMC_Supervised(LabelsOnly, MMC):
-    """`MMC` on pairs drawn from class labels, `fit(X, y)`; parameters as in metric-learn."""
+class MMC_Supervised(SupervisedMixin, MahalanobisMetric):
+    """`MMC` on pairs drawn from class labels, `fit(X, y)`.
+
+    Parameters and attributes are those of `MMC`, the parameters in metric-learn's order; without
+    `threshold_`, because it judges no pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfold import MMC_Supervised
+    >>> X, y = load_iris(return_X_y=True)
+    >>> MMC_Supervised(random_state=0).fit(X, y).converged_
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE
+    draw, learn, A_ = pairs_from_labels, MMC.learn, MMC.A_
 
     def __init__(
         self,
@@ -371,23 +484,4 @@ class MMC_Supervised(LabelsOnly, MMC):
         ridge: float | None = None,
         rank: int | float | None = None,
     ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            max_proj=max_proj,
-            tol=tol,
-            init=init,
-            diagonal=diagonal,
-            diagonal_c=diagonal_c,
-            verbose=verbose,
-            preprocessor=preprocessor,
-            random_state=random_state,
-            squared=squared,
-            ridge=ridge,
-            n_constraints=n_constraints,
-            rank=rank,
-        )
-
-    def fit(self, X: Any, y: Any) -> MMC_Supervised:  # type: ignore[override]
-        """Draw pairs from the labels y of the rows X and learn from them."""
-        super().fit(X, y)
-        return self
+        keep_parameters(self, locals())
