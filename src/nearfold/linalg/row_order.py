@@ -6,8 +6,9 @@ import numpy as np
 
 from nearfold.blocks import spans
 from nearfold.notation import Array, Ints
+from nearfold.run import one_blas_thread
 
-_ROWS = 4096  # per block, so that no second table in float64 is made
+_CELLS = 2**18  # values per block, so that no second table in float64 is made
 
 
 def order_by_value(X: Array, label: Ints) -> Ints:
@@ -16,9 +17,11 @@ def order_by_value(X: Array, label: Ints) -> Ints:
     Equal rows excepted, which no order can tell apart.
     """
     direction = np.random.RandomState(0).standard_normal(X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = X.std(axis=0, dtype=np.float64)
+    parts = spans(len(X), max(1, _CELLS // X.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+        mean = X.mean(axis=0, dtype=np.float64)
+        spread = np.sqrt(sum(((X[rows] - mean) ** 2).sum(axis=0) for rows in parts) / len(X))
         scale = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
-        mean, weight = X.mean(axis=0, dtype=np.float64), direction / scale
-        projected = [(X[span] - mean) @ weight for span in spans(len(X), _ROWS)]
+        weight = direction / scale
+        projected = [(X[rows] - mean) @ weight for rows in parts]
     return np.lexsort((np.concatenate(projected), label))

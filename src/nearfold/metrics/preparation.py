@@ -10,7 +10,7 @@ import numpy as np
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme, refuse_overflow, refuse_vanishing
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 
 
 def centre(X: Array) -> Floats:
@@ -21,6 +21,19 @@ def centre(X: Array) -> Floats:
     refuse_overflow(total, X)
     refuse_vanishing(total, X, X.dtype)
     return np.asarray(Z)
+
+
+def centre_in_order(X: Array, order: Ints) -> Array:
+    """The rows in this order about their mean, in their dtype, after a check of their spread."""
+    refuse_extreme_spread(X, X.dtype)
+    Z = X[order]
+    Z -= X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    return np.asarray(Z)
+
+
+def mean_variance(X: Array) -> float:
+    """The mean variance of the columns of centred rows: the unit of a penalty on the trace of M."""
+    return float(np.mean(np.einsum("ij,ij->j", X, X, dtype=np.float64)) / len(X)) or 1.0
 
 
 def rounding_of(X: Array) -> Floats:

@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import require_memory
 from nearfold.errors import InputError, PreprocessorError
 from nearfold.inputs import check_rows, check_table, refuse_dates_and_masks, refuse_nonfinite
-from nearfold.linalg.moments import scatter_bytes
 from nearfold.metrics.parse_tuples import (
     check_signs,
     find_rows,
@@ -115,16 +113,6 @@ def read_tuples(
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return found.own_points()
-
-
-def require_tuple_memory(name: str, tuples: Tuples, tables: float) -> None:
-    """Refuse if `tables` arrays of differences and some d x d ones exceed the memory budget."""
-    n, d = len(tuples.rows), tuples.X.shape[1]
-    require_memory(
-        8.0 * tables * n * d + scatter_bytes(d),
-        f"{name} of {n:,} {NAMES[tuples.rows.shape[1]]} with {d:,} features",
-        "Reduce the features with PCA first, or give fewer tuples.",
-    )
 
 
 def n_dimensions(values: Any) -> int:

@@ -23,15 +23,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.inputs import refuse_extreme
 from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.labels import keep_parameters, read_labels
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.mmc import SOLVED, Certificate, learn_metric
-from nearfold.metrics.nca import votes
+from nearfold.metrics.mmc import learn_metric
+from nearfold.metrics.mmc_solver import SOLVED, Certificate
+from nearfold.metrics.pair_blocks import groups_of, require_blocks
 from nearfold.metrics.pairs import PairsMixin
 from nearfold.metrics.parameters import COUNT, FROM_PAIRS, ITERATED, NON_NEGATIVE, TUPLES
-from nearfold.metrics.soft_neighbors import groups_of, require_blocks
+from nearfold.metrics.preparation import refuse_extreme_spread
+from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import OptimizationResult, minimise, warn_unless_converged
@@ -47,7 +48,7 @@ def learn_votes(
     """The roots of the weights in which soft neighbours vote best, and how the search ended."""
     m = len(X)
     require_blocks(m, X.shape[1], X.dtype.itemsize, "WeightedEuclidean")
-    refuse_extreme(float(np.ptp(X, axis=0).max()), X.dtype)
+    refuse_extreme_spread(X, X.dtype)
     order, unit = order_by_value(X, label), column_spreads(X)
     if not (unit > 0).any():
         raise InputError("all rows are equal: there is nothing to weigh.")
@@ -56,7 +57,7 @@ def learn_votes(
     _, starts = groups_of(label[order])
 
     def loss(a: Floats) -> tuple[float, Floats]:
-        f, G = votes(scaled * a.astype(X.dtype), starts)
+        f, G = soft_neighbors(scaled * a.astype(X.dtype), ClassVotes(starts))
         gradient = 2.0 * np.einsum("ij,ij->j", G, scaled, dtype=np.float64)
         return penalty * m * float(a @ a) - f, 2 * penalty * m * a - gradient
 
