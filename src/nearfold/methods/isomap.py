@@ -62,21 +62,17 @@ from nearfold.methods.isomap_extension import GeodesicExtension, Piece
 from nearfold.methods.kernel_pca import KernelPCA
 from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.neighbors import LearnedIndex, build_index, is_learner
+from nearfold.neighbors import (
+    EuclideanIndex,
+    LearnedIndex,
+    MetricIndex,
+    PrecomputedIndex,
+    build_index,
+    is_learner,
+)
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import (
-    Sizes,
-    State,
-    array,
-    fields_of,
-    names,
-    nested,
-    optional,
-    require,
-    size,
-    text,
-)
+from nearfold.state import State, array, fitted, names, nested, optional, size, text
 
 
 def measured_index(index: Any) -> Any:
@@ -139,21 +135,6 @@ def isomap(
         else:
             pieces.append(embed_exactly(rows, graph, k, dtype, tol, method, n_jobs))
     return pieces
-
-
-def index_state(value: Any, sizes: Sizes) -> None:
-    """What `index_` may be: an index of m rows, as its class describes."""
-    require(hasattr(value, "nearest") and hasattr(value, "n_rows"), "not an index")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
-    require(value.n_rows == sizes["m"], "an index of other rows")
-
-
-def regressor_state(value: Any, sizes: Sizes) -> None:
-    """What `regressor_` may be: a regressor that is as its class describes."""
-    require(hasattr(value, "predict"), "not a regressor")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
 
 
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
@@ -272,8 +253,8 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         label_=array("m", "i", least=0),
         landmarks_=optional(array("*", "i", below="m")),
         approximation_=optional(text()),
-        index_=index_state,
-        regressor_=regressor_state,
+        index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
+        regressor_=fitted("predict", d="d"),
         _extension=nested(GeodesicExtension, m="m"),
     )
 

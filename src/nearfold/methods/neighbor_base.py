@@ -104,14 +104,8 @@ class NeighborsEstimator(BaseEstimator):
                 "is ignored.",
                 SyntaxWarning,
             )
+        self._set_metric()
         learned = is_learner(self.metric)
-        if learned:
-            self.effective_metric_: Any = "mahalanobis"
-            self.effective_metric_params_: dict[str, Any] = {}
-        else:
-            self.effective_metric_, self.effective_metric_params_ = effective_metric(
-                self.metric, 2 if self.p is None else self.p, self.metric_params
-            )
         self.n_samples_fit_ = X.shape[0]
         self.index_ = build_index(
             given if learned and hasattr(given, "columns") else X,
@@ -125,6 +119,15 @@ class NeighborsEstimator(BaseEstimator):
             names=getattr(self, "feature_names_in_", None),
             y=y,
         )
+
+    def _set_metric(self) -> None:
+        if is_learner(self.metric):
+            self.effective_metric_: Any = "mahalanobis"
+            self.effective_metric_params_: dict[str, Any] = {}
+        else:
+            self.effective_metric_, self.effective_metric_params_ = effective_metric(
+                self.metric, 2 if self.p is None else self.p, self.metric_params
+            )
 
     @property
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph

@@ -15,6 +15,7 @@ Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], None]  # raises StateError
 _FOREIGN: dict[type[Any], State] = {}
 _REACHED: ContextVar[set[int]] = ContextVar("_REACHED", default=set())  # noqa: B039
+_STORED: ContextVar[bool] = ContextVar("_STORED", default=False)
 
 
 class StateError(NearfoldError, ValueError):
@@ -148,13 +149,17 @@ def check_object(value: Any, sizes: Sizes) -> None:
 
 
 @contextmanager
-def reached() -> Iterator[set[int]]:
-    """The ids of the objects that are compared with their descriptions inside."""
-    token = _REACHED.set(set())
+def comparing(*, stored: bool) -> Iterator[set[int]]:
+    """The ids of the objects that are compared with their descriptions inside.
+
+    `stored`: they are as a file has them, and nothing may be called on them.
+    """
+    tokens = _REACHED.set(set()), _STORED.set(stored)
     try:
         yield _REACHED.get()
     finally:
-        _REACHED.reset(token)
+        _REACHED.reset(tokens[0])
+        _STORED.reset(tokens[1])
 
 
 def params_of(value: Any) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def params_of(value: Any) -> dict[str, Any]:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """What an object holds beside its constructor's parameters, as a model file stores it."""
-    state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+    state = vars(value) if _STORED.get() else value.__getstate__()
     params = params_of(value)
     behaviour = ("_sklearn_version", "_sklearn_output_config")
     return {

@@ -16,9 +16,9 @@ from sklearn.utils._param_validation import InvalidParameterError, validate_para
 from nearfold.state import (
     StateError,
     check_object,
+    comparing,
     fields_of,
     params_of,
-    reached,
     require,
 )
 from nearfold.store.sklearn_composites import check_part
@@ -39,7 +39,7 @@ def check_objects(objects: list[Any], *, stored: bool = True) -> None:
 
     `stored`: as they are in a file, where behaviour has its default values.
     """
-    with reached() as compared:
+    with comparing(stored=stored) as compared:
         # Estimators first: what they hold may have sizes and row numbers that only they know.
         for value in sorted(objects, key=lambda value: not hasattr(value, "fit")):
             try:
