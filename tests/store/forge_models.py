@@ -389,8 +389,11 @@ def judge(name, raw, folder):
         return ("refused", str(error)) if "\n" not in str(error) else ("RAW AT LOAD", str(error))
     except Exception as error:
         return "RAW AT LOAD", repr(error)
-    # Overflow on the way back is the formula's, and NaN is the answer where nothing is in reach.
-    free = {"inverse_transform"} | ({"predict"} if hasattr(model, "radius") else set())
+    # Overflow on the way back and an infinitely small likelihood are the formulas' own, and NaN is
+    # the answer where nothing is in reach.
+    free = {"inverse_transform", "score_samples"} | (
+        {"predict"} if hasattr(model, "radius") else set()
+    )
     told = "works", ""
     for method, answer in answers(model, rows).items():
         if method in raises:

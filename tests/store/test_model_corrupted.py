@@ -360,7 +360,7 @@ def forge_sparse(parts):
 def index_of(manifest):
     """The state of the index in a model."""
     objects = [container[key]["state"] for container, key in places(manifest, "object")]
-    return next(state for state in objects if "options" in state)
+    return next(state for state in objects if "leaf_size" in state and "X" in state)
 
 
 def forge_index(parts):
@@ -375,14 +375,11 @@ def forge_index(parts):
     for name, values in options.items():
         for value in values:
             changed = copy.deepcopy(manifest)
-            pairs = index_of(changed)["options"]["items"]
-            pairs[:] = [[k, value if k == name else v] for k, v in pairs]
-            if name == "color":
-                pairs.append([name, value])
+            index_of(changed)[name] = value
             yield put_together(changed, table, data)
     changed = copy.deepcopy(manifest)
-    index = next(c[k] for c, k in places(changed, "object") if "options" in c[k]["state"])
-    changed["tree"]["state"]["later_"] = {"kind": "list", "items": [index] * 300}
+    held = next(c for c, k in places(changed, "object") if k == "index_")
+    held["index_"] = {"kind": "list", "items": [held["index_"]] * 300}
     yield put_together(changed, table, data)
 
 

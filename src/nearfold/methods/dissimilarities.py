@@ -6,15 +6,14 @@ Not an estimator but what ClassicalMDS and MDS share.
 from __future__ import annotations
 
 from copy import copy
-from itertools import chain
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import VALID_METRICS
 
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
+from nearfold.neighbors.metric import check_metric_name
 from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, fitted, optional, require
 
@@ -39,14 +38,17 @@ def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
 
 
 learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
-_METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
     """Without landmarks every row is one; a metric that is named is a known one."""
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+    learner = values["metric_learner_"]
+    width = sizes["d"] if learner is None else learner.components_.shape[0]
+    require(sizes.get("w", width) == width, "rows of another space")
     metric = values.get("metric")
-    require(not isinstance(metric, str) or metric in _METRICS, "metric: not the name of one")
+    if isinstance(metric, str):
+        check_metric_name(metric, values["metric_params"], sizes)
 
 
 class Dissimilarities:

@@ -68,7 +68,19 @@ from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin
 from nearfold.methods.principal_components import over_parts
 from nearfold.notation import Array, Floats
 from nearfold.run import one_blas_thread, reporting
-from nearfold.state import State, array, flag, labels, names, nested, optional, size, text
+from nearfold.state import (
+    Sizes,
+    State,
+    array,
+    flag,
+    labels,
+    names,
+    nested,
+    optional,
+    require,
+    size,
+    text,
+)
 
 _RESULTS = (
     "priors_",
@@ -154,6 +166,18 @@ def project(X: Array, mu: Floats, W: Floats, dtype: Any) -> Array:
     return Z
 
 
+def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
+    """Results are there, or the moments from which they can be computed."""
+    needed = set(_RESULTS) - {"covariance_"}
+    stale, c = bool(values["_stale"]), sizes["c"]
+    require(set(values) & needed == (set() if stale else needed), "results that are not whole")
+    if stale:
+        moments = values.get("_moments")
+        require(moments is not None and moments.n_rows >= 1, "no rows to go on from")
+    else:
+        require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
+
+
 class LinearDiscriminantAnalysis(
     LazyResults,
     LinearScoresMixin,
@@ -215,7 +239,7 @@ class LinearDiscriminantAnalysis(
 
     lazy_results = _RESULTS
     fitted_state = State(
-        None,
+        _check_results,
         (*_RESULTS, "feature_names_in_", "_moments"),
         n_features_in_=size("d"),
         feature_names_in_=names("d"),

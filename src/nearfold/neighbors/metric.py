@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import DistanceMetric
+from sklearn.metrics.pairwise import PAIRWISE_DISTANCE_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 
 from nearfold.blocks import require_memory, spans
@@ -97,28 +98,40 @@ _PARAMETERS = {
 }
 
 
-def check_metric(values: dict[str, Any], sizes: Sizes) -> None:
-    """A metric that has a name, with parameters that fit the columns."""
-    metric = values["metric"]
-    known = set(chain(*VALID_METRICS.values())) - {"precomputed", "pyfunc"}
-    require(isinstance(metric, str) and metric in known, "metric: not the name of one")
+_TAKES = {
+    "seuclidean": {"V"},
+    "mahalanobis": {"V", "VI"},
+    "minkowski": {"p", "w"},
+    "wminkowski": {"p", "w"},
+}
+_METRICS = set(chain(*VALID_METRICS.values())) - {"pyfunc"}
+
+
+def check_metric_name(metric: Any, params: dict[str, Any] | None, sizes: Sizes) -> None:
+    """A metric that has a name, with parameters that it takes and that fit the d columns."""
+    require(isinstance(metric, str) and metric in _METRICS, "metric: not the name of one")
     require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
-    for name, value in (values["metric_params"] or {}).items():
-        require(name in _PARAMETERS, f"metric_params: {name!r} is unknown")
+    plain = set() if metric in PAIRWISE_DISTANCE_FUNCTIONS else {"w"}
+    for name, value in (params or {}).items():
+        require(name in _TAKES.get(metric, plain), f"metric_params: {metric} takes no {name!r}")
         _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
-    gaps = metric == "nan_euclidean"
+
+
+def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
+    metric = values["metric"]
+    check_metric_name(metric, values["metric_params"], sizes)
+    require(metric != "precomputed", "metric: distances are another index")
     X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
-    # By reductions, without a table beside X; fmax and fmin leave NaN out, max does not.
-    high, low = np.fmax.reduce(X, axis=None, initial=0), np.fmin.reduce(X, axis=None, initial=0)
-    require(gaps or not np.isnan(X.max(initial=0)), "X: values that are not finite")
-    require(max(float(high), -float(low)) < _LARGEST, "X: values that overflow, or inf")
+    low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
+    largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
+    require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
 
 
 class MetricIndex:
     """Rows under any metric of scikit-learn's or a callable of two rows."""
 
     fitted_state = State(
-        check_metric,
+        _check_index,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
         metric=text(),
         p=optional(number(least=0, finite=False)),

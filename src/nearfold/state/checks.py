@@ -76,19 +76,19 @@ def array(
             bind(letter, side, sizes)
         if value.size == 0 or value.dtype.kind not in "fiub":
             return
-        low, high = value.min(), value.max()
+        low, high = value.min().item(), value.max().item()
         if value.dtype.kind == "f" and finite:
             require(np.isfinite(low) and np.isfinite(high), "values that are not finite")
         if value.dtype.kind == "f" and has_squares:
             most_square = np.sqrt(float(np.finfo(value.dtype).max))
-            require(max(-float(low), float(high)) <= most_square, "values without a square")
+            require(max(-low, high) <= most_square, "values without a square")
         require(lowest is None or low >= lowest, f"values below {lowest}")
         require(most is None or high <= most, f"values above {most}")
         require(above is None or low > above, f"values that are not above {above}")
         require(below is None or high < sizes.get(below or "", -1), f"values not below {below}")
         require(not ascending or (value[1:] >= value[:-1]).all(), "values that are not ascending")
         if symmetric:
-            slack = 1e-5 * max(abs(float(low)), abs(float(high)))
+            slack = 1e-5 * max(abs(low), abs(high))
             require(np.abs(value - value.T).max() <= slack, "a matrix that is not symmetric")
 
     limits = {"least": least, "most": most, "above": above, "below": below}
