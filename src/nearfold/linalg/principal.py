@@ -128,6 +128,8 @@ def solve(
     """
     X = rows.X if isinstance(rows, ArrayRows) else None
     k = most_axes(n_components, rows.n_rows, rows.n_features)
+    if solver in ("arpack", "randomized"):
+        _refuse_truncation(n_components, solver)
     if solver == "arpack" and X is not None:
         k = _below_all(n_components, k, min(X.shape))
     if solver == "randomized":
@@ -141,6 +143,17 @@ def solve(
     if X is not None and X.shape[0] < X.shape[1] and not sparse.issparse(X):
         return _wide(X, rows.weights, n_components, k, solver)
     return solve_tall(rows, n_components, solver)[0]
+
+
+def _refuse_truncation(n_components: Any, solver: str) -> None:
+    """A truncated solver finds some axes, not none, and never the whole spectrum."""
+    if n_components == "mle":
+        raise InputError(f"n_components='mle' cannot be a string with svd_solver='{solver}'")
+    if is_count(n_components) and n_components == 0:
+        raise InputError(
+            f"n_components=0 must be between 1 and min(n_samples, n_features) with "
+            f"svd_solver='{solver}'."
+        )
 
 
 def reliable(lam: Floats, k: int, dtype: Any) -> bool:

@@ -50,11 +50,12 @@ from nearfold.linalg.principal import solve_tall
 from nearfold.methods.lazy_results import LazyResults
 from nearfold.methods.principal_components import PRINCIPAL_STATE, PrincipalComponents
 from nearfold.notation import Array, Floats
-from nearfold.run import reporting
+from nearfold.run import one_blas_thread, reporting
 from nearfold.state import State, array, flag, nested, number, optional, require, text
 
 # Batches wait until there are enough rows for all threads to run products at full speed on.
 BUFFER_BYTES = 16 * 1024**2
+_ROWS_MERGED = 128  # at least, by one SVD of the fallback
 _MOST_MERGED = 256  # axes that the fallback keeps where no count is asked for
 _RESULTS = (
     "components_",
@@ -68,6 +69,7 @@ _RESULTS = (
 )
 
 
+@one_blas_thread()
 def merge_truncated(kept: Principal, X: Array, weights: Floats | None, k: int) -> Principal:
     """Axes of the rows seen and the rows X, from the k axes kept and X: what else was, is lost."""
     w = np.ones(len(X)) if weights is None else weights
@@ -344,7 +346,12 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
             self._merged = Principal(
                 none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
             )
-        self._merged = merge_truncated(self._merged, X, weights, k)
+        # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
+        merged = self._merged
+        for part in spans(len(X), max(2 * k, _ROWS_MERGED)):
+            w = None if weights is None else weights[part]
+            merged = merge_truncated(merged, X[part], w, k)
+        self._merged = merged
 
     def _finish(self) -> None:
         """The axes and all that follows from them."""
