@@ -6,8 +6,9 @@ import pytest
 from sklearn.covariance import graphical_lasso as scikit_learn_lasso
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 
-from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
+from nearfold.errors import NearfoldWarning, NotConvergedWarning
 from nearfold.metrics.sdml import SDML, workable_balance
 from nearfold.optim.graphical_lasso import graphical_lasso
 
@@ -135,5 +136,5 @@ def test_too_few_steps_are_reported():
 )
 def test_parameters_that_are_none(wrong):
     pairs, y = draw()
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(InvalidParameterError, match=next(iter(wrong))):
         SDML(**wrong).fit(pairs, y)

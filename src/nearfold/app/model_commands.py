@@ -114,9 +114,9 @@ def fit(method: str, data: str, **options: Any) -> None:
 
 def _fit(estimator: Any, X: Array, table: ReadTable, pairs: str | None) -> None:
     if pairs:
-        from nearfold.metrics.learners import PairLearner
+        from nearfold.metrics.pairs import PairsMixin
 
-        if not isinstance(estimator, PairLearner):
+        if not isinstance(estimator, PairsMixin):
             raise InputError(
                 f"{type(estimator).__name__} does not learn from pairs: MMC, ITML, SDML and "
                 "WeightedEuclidean do."

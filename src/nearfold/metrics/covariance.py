@@ -14,15 +14,17 @@ Cost: O(m d min(m, d)) time, memory for some blocks of rows and O(d min(m, d)).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
 from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import COMMON
 from nearfold.metrics.preparation import rounding_of
-from nearfold.metrics.tuples import look_up
+from nearfold.metrics.tuples import read_points
 from nearfold.metrics.whitening import centred_factor, whiten_factor
 from nearfold.notation import Array, Floats
 
@@ -44,8 +46,10 @@ def inverse_root_of_covariance(X: Array) -> Floats:
 class Covariance(MahalanobisMetric):
     """The Mahalanobis distance of the data's own covariance; needs no labels.
 
-    Parameters are metric-learn's. `preprocessor`: a table in which ids given to `transform` and
-    `pair_distance` are looked up.
+    Parameters
+    ----------
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
     Examples
     --------
@@ -57,11 +61,15 @@ class Covariance(MahalanobisMetric):
            [0.  , 3.  ]])
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = COMMON
+    needs_target = False
+
     def __init__(self, preprocessor: Any = None) -> None:
         self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Covariance:
         """Find the inverse covariance of the rows of X."""
-        X = check_table(self, look_up(self.preprocessor, X), reset=True, ensure_min_samples=2)
+        X = check_table(self, read_points(self, X), reset=True, ensure_min_samples=2)
         self._set_map(inverse_root_of_covariance(X), X.dtype)
         return self

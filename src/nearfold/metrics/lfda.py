@@ -37,17 +37,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import qr
 from scipy.spatial.distance import cdist
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
-from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.labels import read_labels
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
 from nearfold.metrics.preparation import centre, check_rank, rounding_of
 from nearfold.metrics.whitening import whiten_scatter
 from nearfold.neighbors import build_index
@@ -158,14 +161,27 @@ def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
     return np.asarray(phi.T)
 
 
-class LFDA(LabelLearner):
+class LFDA(MahalanobisMetric):
     """Local Fisher discriminant analysis, for classes that may lie in several clusters.
 
-    Parameters are metric-learn's. `n_components`: rank of the metric; None: all. `k`: the
-    neighbour whose distance is a row's scale; None: min(7, d - 1). `embedding_type`: "weighted",
-    "orthonormalized" or "plain". `preprocessor`: a table (or a callable) in which ids given
-    instead of rows are looked up.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    k : int, default=None
+        The neighbour whose distance is a row's scale; None: min(7, n_features - 1).
+    embedding_type : {"weighted", "orthonormalized", "plain"}, default="weighted"
+        What the axes are: scaled by the roots of their eigenvalues, orthonormal, or as they are.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    Notes
+    -----
     `components_` is the fixed form of the metric (see mahalanobis.py), so its rows are a rotation
     of the axes of the paper; distances and M are the same.
 
@@ -180,6 +196,14 @@ class LFDA(LabelLearner):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **COMMON,
+        "n_components": [*COUNT, None],
+        "k": [*COUNT, None],
+        "embedding_type": [StrOptions(set(EMBEDDINGS))],
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(**CLASSES)
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -192,13 +216,10 @@ class LFDA(LabelLearner):
         self.embedding_type = embedding_type
         self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LFDA:
         """Find the axes from rows and their class labels."""
-        if self.embedding_type not in EMBEDDINGS:
-            raise InputError(
-                f"Invalid embedding_type: {self.embedding_type!r}. Use one of {EMBEDDINGS}."
-            )
-        X, label = self._labelled(X, y)
+        X, label = read_labels(self, X, y)
         d = X.shape[1]
         n = check_rank(self.n_components, d) or d
         k = self._check_k(d, label)
@@ -212,8 +233,6 @@ class LFDA(LabelLearner):
     def _check_k(self, d: int, label: Ints) -> int:
         if self.k is None:
             return max(1, min(7, d - 1))
-        if not isinstance(self.k, Integral) or isinstance(self.k, bool) or self.k < 1:
-            raise InputError(f"k={self.k!r}: use a whole number of neighbours, at least 1.")
         counts = np.bincount(label)
         short = np.flatnonzero((counts <= self.k) & (counts > 1))
         if len(short):

@@ -28,16 +28,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
 
 from nearfold.errors import InputError, warn
 from nearfold.linalg import square_norms
 from nearfold.linalg.row_order import order_by_value
-from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
+from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import (
     Block,
     augmented,
@@ -48,6 +52,16 @@ from nearfold.metrics.pair_blocks import (
     pull_back,
     require_blocks,
     run_tasks,
+)
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    ENDED,
+    INITIAL_MAP,
+    NON_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    TUPLES,
 )
 from nearfold.metrics.preparation import centre_in_order, mean_variance
 from nearfold.neighbors import build_index
@@ -142,16 +156,55 @@ def add_pushed(G: Floats, Z: Array, lo: int, hi: int, W: sparse.csr_array) -> No
     G[lo:hi] += W @ Z - W.sum(axis=1)[:, None] * Z[lo:hi]
 
 
-class LMNN(LabelLearner):
+class LMNN(MahalanobisMetric):
     """Large margin nearest neighbours: own class near, other classes a margin farther away.
 
-    Parameters are metric-learn's; `learn_rate` and `min_iter` are accepted and not needed.
-    `convergence_tol`: the relative decrease of the objective at which to stop, in hundredths
-    (the default stops at 1e-5). New: `trace_penalty` >= 0, which draws the metric towards low rank;
-    `rank`, a number or a share of the trace to which the learned metric is cut.
+    Parameters
+    ----------
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The linear map to start from.
+    n_neighbors : int, default=3
+        Target neighbours of each row.
+    min_iter : int, default=50
+        Accepted for compatibility; has no effect, because L-BFGS decides when to stop.
+    max_iter : int, default=1000
+        Most steps of L-BFGS.
+    learn_rate : float, default=1e-7
+        Accepted for compatibility; has no effect, because L-BFGS finds its own step lengths.
+    regularization : float in [0, 1], default=0.5
+        mu, the weight of pulling targets against pushing impostors.
+    convergence_tol : float, default=0.001
+        The relative decrease of the objective at which to stop, in hundredths (the default stops
+        at 1e-5).
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    n_components : int, default=None
+        Rank of the map; None: all columns.
+    random_state : int, RandomState instance or None, default=None
+        Source of init="random".
+    trace_penalty : float, default=0.0
+        Draws the metric towards low rank.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes besides those of all metrics: `objective_`, `n_iter_`, `converged_`, `end_`,
-    `history_`.
+    Attributes
+    ----------
+    objective_ : float
+        f at the solution.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether it converged.
+    end_ : str
+        Why it ended.
+    history_ : list of float
+        The objective after each step.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    labels_ : ndarray of shape (n_classes,)
+        The numbers of the classes, 0, 1, ..., as in metric-learn.
 
     Examples
     --------
@@ -161,6 +214,20 @@ class LMNN(LabelLearner):
     >>> KNeighborsClassifier(metric=LMNN()).fit(X, y).score(None, y) > 0.95
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TUPLES,
+        "init": INITIAL_MAP,
+        "n_neighbors": COUNT,
+        "min_iter": [Interval(Integral, 0, None, closed="left")],
+        "max_iter": COUNT,
+        "learn_rate": POSITIVE,
+        "regularization": SHARE,
+        "convergence_tol": NON_NEGATIVE,
+        "n_components": [*COUNT, None],
+        "trace_penalty": NON_NEGATIVE,
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **CLASSES)
 
     def __init__(
         self,
@@ -193,13 +260,10 @@ class LMNN(LabelLearner):
         self.trace_penalty = trace_penalty
         self.rank = rank
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LMNN:
         """Learn the map from X and its labels y."""
-        if not 0 <= self.regularization <= 1:
-            raise InputError(f"regularization={self.regularization}: it is a share in [0, 1].")
-        if self.n_neighbors < 1:
-            raise InputError(f"n_neighbors={self.n_neighbors}: a row needs a target neighbour.")
-        X, label = self._labelled(X, y)
+        X, label = read_labels(self, X, y)
         init, r = check_map(self.init, X, self.n_components)
         self._warn_of_small_classes(np.bincount(label))
         require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
@@ -223,6 +287,11 @@ class LMNN(LabelLearner):
         self._set_map(ended.x, X.dtype, self.rank)
         warn_unless_converged(ended, "LMNN", "Raise max_iter or convergence_tol.")
         return self
+
+    @property
+    def labels_(self) -> Ints:
+        """The numbers of the classes, as in metric-learn."""
+        return np.arange(len(self.classes_))
 
     def _warn_of_small_classes(self, counts: Ints) -> None:
         small = self.classes_[counts <= self.n_neighbors]

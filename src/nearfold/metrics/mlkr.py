@@ -23,9 +23,10 @@ the columns, which draws M towards low rank.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
@@ -33,9 +34,10 @@ from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
+from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, TUPLES
 from nearfold.metrics.preparation import centre_in_order, mean_variance
 from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
-from nearfold.metrics.tuples import look_up
+from nearfold.metrics.tuples import read_points
 from nearfold.notation import Array, Floats
 from nearfold.optim import minimise, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporting
@@ -50,11 +52,39 @@ def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
 class MLKR(MahalanobisMetric):
     """The metric in which kernel regression on neighbours predicts best.
 
-    Parameters are metric-learn's. New: `trace_penalty` >= 0, which draws the metric towards low
-    rank; `rank`, a number or a share of the trace to which the learned metric is cut.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the map; None: all columns.
+    init : {"auto", "pca", "identity", "random"} or ndarray, default="auto"
+        The linear map to start from.
+    tol : float, default=None
+        The relative change of the objective at which to stop; None: that of L-BFGS.
+    max_iter : int, default=1000
+        Most steps of L-BFGS.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of init="random".
+    trace_penalty : float, default=0.0
+        Draws the metric towards low rank.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes besides those of all metrics: `objective_`, the mean squared leave-one-out error;
-    `n_iter_`, `converged_`, `end_`, `history_`.
+    Attributes
+    ----------
+    objective_ : float
+        The mean squared leave-one-out error.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether it converged.
+    end_ : str
+        Why it ended.
+    history_ : list of float
+        The objective after each step.
 
     Examples
     --------
@@ -65,6 +95,16 @@ class MLKR(MahalanobisMetric):
     >>> np.abs(mlkr.components_[0]).argmax()
     np.int64(0)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TUPLES,
+        "n_components": [*COUNT, None],
+        "init": INITIAL_MAP,
+        "tol": [*NON_NEGATIVE, None],
+        "max_iter": COUNT,
+        "trace_penalty": NON_NEGATIVE,
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED)
 
     def __init__(
         self,
@@ -89,11 +129,12 @@ class MLKR(MahalanobisMetric):
         self.trace_penalty = trace_penalty
         self.rank = rank
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> MLKR:
         """Learn the map from X and its numeric targets y."""
         X, y = check_table(
             self,
-            look_up(self.preprocessor, X),
+            read_points(self, X),
             reset=True,
             y=y,
             y_numeric=True,
@@ -129,8 +170,3 @@ class MLKR(MahalanobisMetric):
         self._set_map(ended.x, X.dtype, self.rank)
         warn_unless_converged(ended, "MLKR", "Raise max_iter or tol, or scale the columns.")
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -26,41 +26,160 @@ convex, so the start does not change the result; the others steer a solver that 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.metrics.labels import SupervisedMixin, keep_parameters
+from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.mmc_solver import (
     COLUMNS,
     RIDGE,
     SOLVED,
+    Certificate,
     certify,
     column_units,
     solve,
     with_ridge,
 )
+from nearfold.metrics.pairs import PairsMixin, pairs_from_labels
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    DRAWN,
+    FROM_PAIRS,
+    ITERATED,
+    NON_NEGATIVE,
+    PRIOR,
+)
 from nearfold.metrics.preparation import require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
+from nearfold.notation import Array, Floats
 from nearfold.run import one_blas_thread, random_state
+from nearfold.state import nested
 
 
-class MMC(PairLearner):
+def starting_metric(points: Array, init: Any, random: Any) -> Floats:
+    """M to start from: definite, because a direction that is 0 would stay so."""
+    M0 = initial_metric(points, init, random, "init", definite=False)
+    size = float(np.trace(M0)) / len(M0)
+    return np.asarray(M0 + (1e-3 * size if size > 0 else 1.0) * np.eye(len(M0)))
+
+
+def learn_metric(
+    pairs: Tuples,
+    M0: Floats,
+    max_iter: int,
+    diagonal: bool = False,
+    squared: bool = False,
+    ridge: float | None = None,
+) -> tuple[Floats, Certificate, int]:
+    """L with M = L^T L optimal, its certificate, and the number of iterations."""
+    d = pairs.X.shape[1]
+    require_matrices("MMC", d, 12 + 45 * min(COLUMNS, d) / d, len(pairs.rows), 5)
+    S, D = pairs.split()
+    for v, kind in ((S, "must-link"), (D, "cannot-link")):
+        if not v.any():
+            raise InputError(
+                f"MMC needs {kind} pairs of different points; there are {len(v)} {kind} pairs"
+                + (", all of equal points." if len(v) else ".")
+            )
+    units = column_units(S, D)
+    with one_blas_thread():
+        S, D = S / units, D / units
+        S, unbounded = with_ridge(S, D, ridge, diagonal)
+        start = units / units.max()  # its size does not matter, and might overflow
+        L, found = solve(S, D, M0 * np.outer(start, start), max_iter, diagonal, squared)
+        L, certificate = certify(L, S, D, found.gap, squared)
+    if unbounded:
+        warn(
+            f"no must-link pair differs in {unbounded} directions in which cannot-link pairs do, "
+            f"so (10.39) has no bounded answer; the must-link scatter was given a ridge of "
+            f"{RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
+        )
+    if found.gap > SOLVED:
+        warn(
+            f"MMC did not converge: after {found.n_iter} iterations the relative duality gap is "
+            f"{found.gap:.1e}. Raise max_iter.",
+            NotConvergedWarning,
+        )
+    return L / units, certificate, found.n_iter
+
+
+_SHARED: dict[str, Any] = {
+    **DRAWN,
+    "max_iter": COUNT,
+    "max_proj": COUNT,
+    "tol": NON_NEGATIVE,
+    "init": PRIOR,
+    "diagonal": ["boolean"],
+    "diagonal_c": NON_NEGATIVE,
+    "squared": ["boolean"],
+    "ridge": [*NON_NEGATIVE, None],
+}
+_STATE = MahalanobisMetric.fitted_state.extended(
+    _optional=("classes_",), certificate_=nested(Certificate), **ITERATED, **CLASSES
+)
+
+
+class MMC(PairsMixin, MahalanobisMetric):
     """The metric in which must-link pairs are nearest while cannot-link pairs stay apart.
 
-    Parameters are metric-learn's (see the head of this file for those that steer nothing here).
-    `max_iter`: iterations between two looks at the duality gap. New: `squared`, constrain squared
-    distances; `ridge`, added to the must-link scatter in units of its mean eigenvalue, None adds it
-    only where the problem has no answer without; `n_constraints`, pairs of each kind drawn when
-    fitted on labels; `rank`, to which M is cut (a number, or a share of its trace).
+    Solves (10.39) with a certificate of optimality. Fit on pairs of vectors, `fit(pairs, y)`; on
+    pairs of rows, `fit(X, pairs=...)` or `fit(X, must_link=..., cannot_link=...)`; or on labels,
+    `fit(X, y)`.
 
-    Fit on pairs of vectors, `fit(pairs, y)`; on pairs of rows, `fit(X, pairs=...)` or
-    `fit(X, must_link=..., cannot_link=...)`; or on labels, `fit(X, y)`.
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Iterations between two looks at the duality gap.
+    max_proj : int, default=10000
+        Accepted for compatibility; has no effect, because nothing is projected.
+    tol : float, default=1e-3
+        Accepted for compatibility; has no effect: the relative duality gap is at most 1e-6, or a
+        warning says otherwise.
+    init : {"identity", "covariance", "random"} or array-like, default="identity"
+        Where to start. The problem is convex, so that it does not change the result.
+    diagonal : bool, default=False
+        Learn a diagonal M: one weight for each column.
+    diagonal_c : float, default=1.0
+        Accepted for compatibility; has no effect: (10.39) has no such weight.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the pairs drawn from labels, and of init="random".
+    squared : bool, default=False
+        Constrain the squared cannot-link distances; M then has rank one.
+    ridge : float, default=None
+        Added to the must-link scatter, in units of its mean eigenvalue; None: only where the
+        problem has no bounded answer without it.
+    n_constraints : int, default=None
+        Pairs of each kind drawn when fitted on labels; None: 20 times the classes squared.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes besides those of all metrics: `certificate_`, the proof of optimality; `converged_`;
-    `objective_`; `n_iter_`; `threshold_`.
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Proof of how good the solution is.
+    objective_ : float
+        The sum of squared must-link distances.
+    converged_ : bool
+        Whether the relative duality gap is at most 1e-6.
+    n_iter_ : int
+        Iterations of the optimiser.
+    threshold_ : float
+        The distance up to which `predict` says must-link.
+    A_ : ndarray of shape (n_features, n_features)
+        M, under metric-learn's name.
+    learned_from_labels_ : bool
+        Whether pairs were drawn from labels; then there is no `predict`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if learned from labels.
 
     Examples
     --------
@@ -72,6 +191,9 @@ class MMC(PairLearner):
     >>> bool(distance[0] < 0.1 * distance[1]), mmc.converged_
     (True, True)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE.extended(_optional=("threshold_",), **FROM_PAIRS)
 
     def __init__(
         self,
@@ -90,59 +212,42 @@ class MMC(PairLearner):
         n_constraints: int | None = None,
         rank: int | float | None = None,
     ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.squared = squared
-        self.ridge = ridge
-        self.n_constraints = n_constraints
-        self.rank = rank
+        keep_parameters(self, locals())
 
-    def _learn(self, pairs: Tuples) -> None:
-        d = pairs.X.shape[1]
-        require_matrices("MMC", d, 12 + 45 * min(COLUMNS, d) / d, len(pairs.rows), 5)
-        S, D = pairs.split()
-        for v, kind in ((S, "must-link"), (D, "cannot-link")):
-            if not v.any():
-                raise InputError(
-                    f"MMC needs {kind} pairs of different points; there are {len(v)} {kind} pairs"
-                    + (", all of equal points." if len(v) else ".")
-                )
-        M0 = initial_metric(pairs.X, self.init, random_state(self.random_state), "init")
-        units = column_units(S, D)
-        with one_blas_thread():
-            S, D = S / units, D / units
-            S, unbounded = with_ridge(S, D, self.ridge, self.diagonal)
-            start = units / units.max()  # its size does not matter, and might overflow
-            M0 = M0 * np.outer(start, start)
-            L, found = solve(S, D, M0, self.max_iter, self.diagonal, self.squared)
-            L, self.certificate_ = certify(L, S, D, found.gap, self.squared)
-        if unbounded:
-            warn(
-                f"no must-link pair differs in {unbounded} directions in which cannot-link pairs "
-                f"do, so (10.39) has no bounded answer; the must-link scatter was given a ridge of "
-                f"{RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
-            )
+    def learn(self: Any, pairs: Tuples) -> None:
+        """Solve (10.39) for these pairs."""
+        M0 = starting_metric(pairs.X, self.init, random_state(self.random_state))
+        L, self.certificate_, self.n_iter_ = learn_metric(
+            pairs, M0, self.max_iter, self.diagonal, self.squared, self.ridge
+        )
         self.objective_ = self.certificate_.objective
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.gap <= SOLVED
-        if not self.converged_:
-            warn(
-                f"MMC did not converge: after {found.n_iter} iterations the relative duality gap "
-                f"is {found.gap:.1e}. Raise max_iter.",
-                NotConvergedWarning,
-            )
-        self._set_map(L / units, pairs.X.dtype, self.rank)
+        self.converged_ = self.certificate_.gap <= SOLVED
+        self._set_map(L, pairs.X.dtype, self.rank)
+
+    @property
+    def A_(self: Any) -> Any:
+        """M, under metric-learn's name."""
+        return self.get_mahalanobis_matrix()
 
 
-class MMC_Supervised(LabelsOnly, MMC):
-    """`MMC` on pairs drawn from class labels, `fit(X, y)`; parameters as in metric-learn."""
+class MMC_Supervised(SupervisedMixin, MahalanobisMetric):
+    """`MMC` on pairs drawn from class labels, `fit(X, y)`.
+
+    Parameters and attributes are those of `MMC`, the parameters in metric-learn's order; without
+    `threshold_`, because it judges no pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfold import MMC_Supervised
+    >>> X, y = load_iris(return_X_y=True)
+    >>> MMC_Supervised(random_state=0).fit(X, y).converged_
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE
+    draw, learn, A_ = pairs_from_labels, MMC.learn, MMC.A_
 
     def __init__(
         self,
@@ -161,23 +266,4 @@ class MMC_Supervised(LabelsOnly, MMC):
         ridge: float | None = None,
         rank: int | float | None = None,
     ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            max_proj=max_proj,
-            tol=tol,
-            init=init,
-            diagonal=diagonal,
-            diagonal_c=diagonal_c,
-            verbose=verbose,
-            preprocessor=preprocessor,
-            random_state=random_state,
-            squared=squared,
-            ridge=ridge,
-            n_constraints=n_constraints,
-            rank=rank,
-        )
-
-    def fit(self, X: Any, y: Any) -> MMC_Supervised:  # type: ignore[override]
-        """Draw pairs from the labels y of the rows X and learn from them."""
-        super().fit(X, y)
-        return self
+        keep_parameters(self, locals())

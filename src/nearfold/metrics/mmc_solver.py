@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -28,6 +29,7 @@ from scipy.linalg import eigh
 from nearfold.linalg import square_norms, whiten
 from nearfold.notation import Floats
 from nearfold.optim import minimise
+from nearfold.state import State, number
 
 SOLVED = 1e-6  # a relative duality gap below this is called solved
 RIDGE = 1e-3  # added to A, relative to its mean eigenvalue, where the problem is unbounded
@@ -52,6 +54,10 @@ class Certificate:
     constraint: float
     bound: float
     gap: float
+
+    fitted_state: ClassVar[State] = State(
+        objective=number(0), constraint=number(0), bound=number(0), gap=number(0)
+    )
 
     def __str__(self) -> str:
         return (

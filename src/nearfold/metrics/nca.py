@@ -34,20 +34,33 @@ the optimiser left it; ours is the same metric, rotated into the fixed form.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from nearfold.errors import ApproximationWarning, InputError, warn
 from nearfold.linalg.row_order import order_by_value
-from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, fill_up, initial_map
+from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import groups_of, project, pull_back, require_blocks
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    ENDED,
+    INITIAL_MAP,
+    NON_NEGATIVE,
+    TUPLES,
+    random_source,
+)
 from nearfold.metrics.preparation import centre_in_order, mean_variance
 from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporting
+from nearfold.state import optional, text
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
 _SAMPLE, _FIRST_STEPS = 4000, 5  # rows and iterations of L-BFGS before the batches
@@ -105,18 +118,63 @@ def maximise_votes_by_batches(
     return adam(loss, L, n_rows=m, random=random, label="NCA, batches", **options)
 
 
-class NeighborhoodComponentsAnalysis(LabelLearner):
+class NeighborhoodComponentsAnalysis(MahalanobisMetric):
     """Neighbourhood components analysis: the map in which soft nearest neighbours vote best.
 
-    Parameters are scikit-learn's. New ones: `solver`, "auto", "lbfgs" (all rows in every step) or
-    "stochastic" (for tens of thousands of rows: `n_epochs` passes over batches of `batch_size`
-    rows, each compared with `n_candidates` rows drawn anew, or with all if None);
-    `trace_penalty` >= 0, which draws the metric towards low rank (it also helps held-out rows where
-    NCA fits the given ones too well: try 0.01); `rank`, a number or a share of the trace to which
-    the metric is cut.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the map; None: all columns.
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The linear map to start from.
+    warm_start : bool, default=False
+        Start from the result of the last fit; of more than `n_components` rows the largest.
+    max_iter : int, default=50
+        Most steps of L-BFGS.
+    tol : float, default=1e-5
+        The relative change of the objective at which to stop; None: that of L-BFGS.
+    callback : callable, default=None
+        Called after each step with the map, flattened, and the number of the step.
+    verbose : int, default=0
+        Show progress.
+    random_state : int, RandomState instance or None, default=None
+        Source of init="random", and of batches.
+    solver : {"auto", "lbfgs", "stochastic"}, default="auto"
+        All rows in every step, or passes over batches (for tens of thousands of rows).
+    batch_size : int, default=512
+        Rows in a batch.
+    n_candidates : int, default=8192
+        Rows drawn anew with which a batch is compared; None: all.
+    n_epochs : int, default=10
+        Passes over the rows, in batches.
+    trace_penalty : float, default=0.0
+        Draws the metric towards low rank; it also helps held-out rows where NCA fits the given
+        ones too well (try 0.01).
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
-    New attributes: `objective_`, the mean of p_i, that is the expected leave-one-out accuracy of
-    the soft vote; `converged_`, `end_` (why it ended), `history_`, `solver_`, `approximation_`.
+    Attributes
+    ----------
+    objective_ : float
+        The mean of p_i: the expected leave-one-out accuracy of the soft vote.
+    n_iter_ : int
+        Number of steps, or of passes over batches.
+    converged_ : bool
+        Whether it converged.
+    end_ : str
+        Why it ended.
+    history_ : list of float
+        The objective after each step.
+    solver_ : {"lbfgs", "stochastic"}
+        The solver that was used.
+    approximation_ : str or None
+        What was approximated, if batches were used.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    random_state_ : RandomState
+        The source of random numbers during fit.
 
     Examples
     --------
@@ -128,6 +186,28 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TUPLES,
+        "n_components": [*COUNT, None],
+        "init": INITIAL_MAP,
+        "warm_start": ["boolean"],
+        "max_iter": COUNT,
+        "tol": [*NON_NEGATIVE, None],
+        "callback": [callable, None],
+        "solver": [StrOptions({"auto", "lbfgs", "stochastic"})],
+        "batch_size": COUNT,
+        "n_candidates": [*COUNT, None],
+        "n_epochs": COUNT,
+        "trace_penalty": NON_NEGATIVE,
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(
+        **ENDED,
+        **CLASSES,
+        solver_=text("lbfgs", "stochastic"),
+        approximation_=optional(text()),
+        random_state_=random_source,
+    )
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -135,7 +215,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         init: Any = "auto",
         warm_start: bool = False,
         max_iter: int = 50,
-        tol: float = 1e-5,
+        tol: float | None = 1e-5,
         callback: Callable[[Floats, int], None] | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -145,6 +225,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         n_epochs: int = 10,
         trace_penalty: float = 0.0,
         rank: int | float | None = None,
+        preprocessor: Any = None,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -160,12 +241,12 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
         self.n_epochs = n_epochs
         self.trace_penalty = trace_penalty
         self.rank = rank
+        self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> NeighborhoodComponentsAnalysis:
         """Learn the map from X and its labels y."""
-        if self.solver not in ("auto", "lbfgs", "stochastic"):
-            raise InputError(f"solver={self.solver!r}: use 'auto', 'lbfgs' or 'stochastic'.")
-        X, label = self._labelled(X, y)
+        X, label = read_labels(self, X, y)
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
         with reporting(self.verbose):
@@ -191,7 +272,7 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
                 f"The new inputs dimensionality ({X.shape[1]}) does not match the input "
                 f"dimensionality of the previously learned transformation ({before.shape[1]})."
             )
-        return fill_up(before, r, self.random_state_)
+        return fill_up(before[:r], r, self.random_state_)  # rows are sorted, the largest first
 
     def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)

@@ -24,9 +24,12 @@ M is NaN or rounding there. RCA_Supervised draws what chunklets there are if `n_
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
 from nearfold.blocks import require_memory
@@ -34,9 +37,11 @@ from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import thin_svd, triangular_factor
 from nearfold.metrics.drawing import draw_chunks
-from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.labels import read_labels
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
 from nearfold.metrics.preparation import centre, check_rank, rounding_of
-from nearfold.metrics.tuples import look_up
+from nearfold.metrics.tuples import read_points
 from nearfold.metrics.whitening import whiten_factor
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, random_state
@@ -77,46 +82,52 @@ def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
     return np.asarray(V @ A.T)
 
 
-class ChunkletLearner(LabelLearner):
-    """What learning from given and from drawn chunklets share."""
-
-    n_components: int | None
-
-    def _learn(self, X: Array, chunk: Ints, n_chunks: int) -> None:
-        m, d = X.shape
-        n_components = check_rank(self.n_components, d)
-        if n_components is not None and n_components < d and n_chunks < 2:
-            raise InputError(
-                f"n_components={n_components}: the directions that tell chunklets apart can only "
-                "be found from at least two chunklets; there is one."
-            )
-        require_memory(
-            8 * (5 * m * d + 4 * d * d),
-            f"RCA of {m:,} rows and {d:,} columns",
-            "Reduce the columns with PCA first, or give fewer rows.",
+def learn_from_chunklets(X: Array, chunk: Ints, n_chunks: int, n_components: Any) -> Floats:
+    """L with M = L^T L, from rows and the number of each row's chunklet."""
+    m, d = X.shape
+    n_components = check_rank(n_components, d)
+    if n_components is not None and n_components < d and n_chunks < 2:
+        raise InputError(
+            f"n_components={n_components}: the directions that tell chunklets apart can only "
+            "be found from at least two chunklets; there is one."
         )
-        Z, rounding = centre(X), rounding_of(X)
-        deviations = deviate(Z, chunk)
-        A = whiten_factor(deviations, len(deviations), rounding)
-        if A.shape[1] == 0:
-            raise InputError("within every chunklet all rows are equal: there is no spread to use.")
-        lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
-        if lost > 0:
-            warn(
-                f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "
-                "cannot weigh these and leaves them out. Give more or larger chunklets, or reduce "
-                "the columns with PCA first."
-            )
-        self._set_map(discriminate(A, Z[chunk >= 0], n_components), X.dtype)
+    require_memory(
+        8 * (5 * m * d + 4 * d * d),
+        f"RCA of {m:,} rows and {d:,} columns",
+        "Reduce the columns with PCA first, or give fewer rows.",
+    )
+    Z, rounding = centre(X), rounding_of(X)
+    deviations = deviate(Z, chunk)
+    A = whiten_factor(deviations, len(deviations), rounding)
+    if A.shape[1] == 0:
+        raise InputError("within every chunklet all rows are equal: there is no spread to use.")
+    lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
+    if lost > 0:
+        warn(
+            f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "
+            "cannot weigh these and leaves them out. Give more or larger chunklets, or reduce "
+            "the columns with PCA first."
+        )
+    return discriminate(A, Z[chunk >= 0], n_components)
 
 
-class RCA(ChunkletLearner):
+_STATE = MahalanobisMetric.fitted_state.extended(**CLASSES)
+
+
+class RCA(MahalanobisMetric):
     """A metric from chunklets: rows in groups known to be alike.
 
-    Parameters are metric-learn's. `n_components`: rank of the metric; None: all. `preprocessor`: a
-    table (or a callable) in which ids given instead of rows are looked up.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
-    Attributes: `components_`, `rank_`, and `classes_`, the names of the chunklets.
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_chunks,)
+        The names of the chunklets.
 
     Examples
     --------
@@ -129,10 +140,14 @@ class RCA(ChunkletLearner):
            [ 0.   ,  0.375]])
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**COMMON, "n_components": [*COUNT, None]}
+    fitted_state = _STATE
+
     def __init__(self, n_components: int | None = None, preprocessor: Any = None) -> None:
         self.n_components = n_components
         self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, chunks: Any = None) -> RCA:
         """Learn from rows and their chunklets: `y`, or `chunks`, which is another name for it.
 
@@ -142,23 +157,38 @@ class RCA(ChunkletLearner):
             raise InputError("give the chunklets once: as y or as chunks.")
         X, y = check_table(
             self,
-            look_up(self.preprocessor, X),
+            read_points(self, X),
             reset=True,
             y=chunks if y is None else y,
             ensure_min_samples=2,
         )
         check_classification_targets(y)
         names, chunk = number_chunklets(y)
-        self._learn(X, chunk, len(names))
+        self._set_map(learn_from_chunklets(X, chunk, len(names), self.n_components), X.dtype)
         self.classes_ = names
         return self
 
 
-class RCA_Supervised(ChunkletLearner):
+class RCA_Supervised(MahalanobisMetric):
     """RCA from class labels: chunklets are drawn from the classes.
 
-    Parameters are metric-learn's. `n_chunks` chunklets of `chunk_size` rows of one class each are
-    drawn by `random_state`, no row twice; fewer, with a warning, if there are fewer.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    n_chunks : int, default=100
+        Chunklets to draw, no row twice; fewer, with a warning, if there are fewer.
+    chunk_size : int, default=2
+        Rows of one class in each chunklet.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
 
     Examples
     --------
@@ -168,6 +198,15 @@ class RCA_Supervised(ChunkletLearner):
     >>> RCA_Supervised(n_components=2, n_chunks=60, random_state=0).fit_transform(X, y).shape
     (150, 2)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **COMMON,
+        "n_components": [*COUNT, None],
+        "n_chunks": COUNT,
+        "chunk_size": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    fitted_state = _STATE
 
     def __init__(
         self,
@@ -183,21 +222,18 @@ class RCA_Supervised(ChunkletLearner):
         self.preprocessor = preprocessor
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RCA_Supervised:
-        """Draw chunklets from the class labels y, and learn from them."""
-        X, label = self._labelled(X, y)
+        """Draw chunklets from the class labels y (-1: unlabelled), and learn from them."""
+        X, label = read_labels(self, X, y, skip_unlabelled=True)
         n_chunks = self._count_chunks(label)
         random = random_state(self.random_state)
-        self._learn(X, draw_chunks(X, label, n_chunks, self.chunk_size, random), n_chunks)
+        chunk = draw_chunks(X, label, n_chunks, self.chunk_size, random)
+        self._set_map(learn_from_chunklets(X, chunk, n_chunks, self.n_components), X.dtype)
         return self
 
     def _count_chunks(self, label: Ints) -> int:
         """How many chunklets to draw: as many as asked for, or as there are."""
-        if self.n_chunks < 1 or self.chunk_size < 2:
-            raise InputError(
-                f"n_chunks={self.n_chunks}, chunk_size={self.chunk_size}: draw at least one "
-                "chunklet of at least two rows."
-            )
         available = int(np.sum(np.bincount(label) // self.chunk_size))
         if available == 0:
             raise InputError(

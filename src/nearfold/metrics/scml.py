@@ -29,36 +29,122 @@ no warning for n_basis=None.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from nearfold.errors import InputError, SolverError
 from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.drawing import nearest_triplets
-from nearfold.metrics.learners import LabelsOnly, TripletLearner
+from nearfold.metrics.labels import SupervisedMixin, keep_parameters, read_labels
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    FROM_TUPLES,
+    NON_NEGATIVE,
+    POSITIVE,
+    RECORDED,
+    TUPLES,
+)
 from nearfold.metrics.preparation import refuse_extreme_spread
 from nearfold.metrics.scml_bases import LabelledTriplets, make_bases, require_bases
 from nearfold.metrics.scml_solver import average, pose, solve
+from nearfold.metrics.triplets import TripletsMixin
 from nearfold.metrics.tuples import Tuples
-from nearfold.notation import Array, Ints
 from nearfold.optim import warn_unless_converged
 from nearfold.run import one_blas_thread, random_state
+from nearfold.state import array
 
 
-class SCML(TripletLearner):
+def triplets_from_labels(estimator: Any, X: Any, y: Any) -> LabelledTriplets:
+    """Triplets of a row, its nearest rows of its class and its nearest rows of others."""
+    X, label = read_labels(estimator, X, y, skip_unlabelled=True)
+    m, d = X.shape
+    n_triplets = m * estimator.k_genuine * estimator.k_impostor
+    require_bases(estimator.basis, estimator.n_basis, m, d, n_triplets, len(estimator.classes_))
+    order = order_by_value(X, label)
+    X, label = X[order], label[order]
+    drawn = nearest_triplets(
+        X, label, estimator.k_genuine, estimator.k_impostor, estimator.classes_
+    )
+    return LabelledTriplets(X, drawn.rows, drawn.sign, label)
+
+
+_SHARED: dict[str, Any] = {
+    **TUPLES,
+    "beta": NON_NEGATIVE,
+    "basis": [StrOptions({"triplet_diffs", "lda"}), "array-like"],
+    "n_basis": [*COUNT, None],
+    "gamma": POSITIVE,
+    "max_iter": COUNT,
+    "output_iter": COUNT,
+    "batch_size": COUNT,
+    "tol": POSITIVE,
+    "k_genuine": COUNT,
+    "k_impostor": COUNT,
+}
+_STATE = MahalanobisMetric.fitted_state.extended(
+    _optional=("classes_",),
+    basis_=array("b d"),
+    weights_=array("b", least=0),
+    **RECORDED,
+    **CLASSES,
+)
+
+
+class SCML(TripletsMixin, MahalanobisMetric):
     """Sparse compositional metric learning, from triplets: a is nearer to b than to c.
 
-    Parameters are metric-learn's. `beta`: the price of the weights. `basis`: "triplet_diffs", "lda"
-    (needs labels) or an array (n_basis, d). `n_basis`: how many (None: 80 d, or 20 d for "lda").
-    `gamma` (larger: shorter steps), `max_iter`, `batch_size`: of the stochastic steps, which are
-    checked every `output_iter`. Ours: `tol`, how near to the optimum to end, relative to the
-    objective; `k_genuine`, `k_impostor`, the neighbours that make triplets if learned from labels;
-    `rank`, of the metric or its share of the trace to keep.
+    Parameters
+    ----------
+    beta : float, default=1e-5
+        The price of the weights.
+    basis : {"triplet_diffs", "lda"} or array-like of shape (n_basis, n_features), \
+            default="triplet_diffs"
+        The rank-one metrics to combine; "lda" needs labels.
+    n_basis : int, default=None
+        How many; None: 80 n_features, or 20 n_features for "lda".
+    gamma : float, default=5e-3
+        Larger values make shorter stochastic steps.
+    max_iter : int, default=10000
+        Stochastic steps.
+    output_iter : int, default=500
+        Steps between two looks at the objective; at most `max_iter`.
+    batch_size : int, default=10
+        Triplets per stochastic step.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the bases and of the stochastic steps.
+    tol : float, default=0.01
+        How near to the optimum to end, relative to the objective.
+    k_genuine, k_impostor : int, default=3, 10
+        The neighbours that make triplets when fitted on labels.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes: `basis_` (those with weight) and `weights_`, M = sum w b b^T; `objective_`,
-    `history_` (at each check, then after each linear program), `n_iter_` (stochastic steps),
-    `converged_`.
+    Attributes
+    ----------
+    basis_ : ndarray of shape (n_used, n_features)
+        The bases b that have weight.
+    weights_ : ndarray of shape (n_used,)
+        Their weights w: M = sum w b b^T.
+    objective_ : float
+        The objective at the solution.
+    history_ : list of float
+        At each check, then after each linear program.
+    n_iter_ : int
+        Stochastic steps.
+    converged_ : bool
+        Whether `tol` was reached.
+    learned_from_labels_ : bool
+        Whether triplets were made from labels; then there is no `predict`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if learned from labels.
 
     Examples
     --------
@@ -70,6 +156,10 @@ class SCML(TripletLearner):
     >>> learner.weights_.round(2), learner.basis_
     (array([0.12]), array([[1., 0.]]))
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE.extended(**FROM_TUPLES)
+    draw = triplets_from_labels
 
     def __init__(
         self,
@@ -89,48 +179,15 @@ class SCML(TripletLearner):
         k_impostor: int = 10,
         rank: int | float | None = None,
     ) -> None:
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.tol = tol
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
-        self.rank = rank
+        keep_parameters(self, locals())
 
-    def _draw(self, X: Array, label: Ints, random: Any) -> Tuples:
-        if min(self.k_genuine, self.k_impostor) < 1:
-            raise InputError(
-                f"k_genuine={self.k_genuine} and k_impostor={self.k_impostor} must be positive."
-            )
-        m, d = X.shape
-        n_triplets = m * self.k_genuine * self.k_impostor
-        require_bases(self.basis, self.n_basis, m, d, n_triplets, len(self.classes_))
-        order = order_by_value(X, label)
-        X, label = X[order], label[order]
-        drawn = nearest_triplets(X, label, self.k_genuine, self.k_impostor)
-        return LabelledTriplets(X, drawn.rows, drawn.sign, label)
-
-    def _check(self) -> None:
-        for name in ("gamma", "max_iter", "output_iter", "batch_size", "tol"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}={getattr(self, name)} must be positive.")
-        if not 0 <= self.beta < np.inf:
-            raise InputError(f"beta={self.beta} must be finite and not negative.")
+    def learn(self: Any, triplets: Tuples) -> None:
+        """Find the weights of the bases for these triplets."""
         if self.output_iter > self.max_iter:
             raise InputError(
                 f"The value of output_iter={self.output_iter} must be equal or smaller than "
                 f"max_iter={self.max_iter}."
             )
-
-    def _learn(self, triplets: Tuples) -> None:
-        self._check()
         refuse_extreme_spread(triplets.X)
         random = random_state(self.random_state)
         with one_blas_thread():
@@ -156,11 +213,12 @@ class SCML(TripletLearner):
         warn_unless_converged(ended, type(self).__name__, "Raise beta, tol or max_iter.")
 
 
-class SCML_Supervised(LabelsOnly, SCML):
+class SCML_Supervised(SupervisedMixin, MahalanobisMetric):
     """SCML from class labels: triplets of a row, its `k_genuine` nearest rows of its class and its
     `k_impostor` nearest rows of other classes.
 
-    Parameters and attributes are those of `SCML`, the parameters in metric-learn's order.
+    Parameters and attributes are those of `SCML`, the parameters in metric-learn's order; `basis`
+    is "lda" unless given.
 
     Examples
     --------
@@ -171,6 +229,10 @@ class SCML_Supervised(LabelsOnly, SCML):
     >>> bool(learner.objective_ < 0.05)
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE
+    draw, learn = triplets_from_labels, SCML.learn
 
     def __init__(
         self,
@@ -190,23 +252,4 @@ class SCML_Supervised(LabelsOnly, SCML):
         tol: float = 0.01,
         rank: int | float | None = None,
     ) -> None:
-        super().__init__(
-            beta,
-            basis,
-            n_basis,
-            gamma,
-            max_iter,
-            output_iter,
-            batch_size,
-            verbose,
-            preprocessor,
-            random_state,
-            tol=tol,
-            k_genuine=k_genuine,
-            k_impostor=k_impostor,
-            rank=rank,
-        )
-
-    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
-        """Find triplets of neighbours among the rows of X with labels y and learn from them."""
-        return super().fit(X, y)
+        keep_parameters(self, locals())

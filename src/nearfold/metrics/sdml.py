@@ -25,13 +25,25 @@ digits with the default parameters; one column is allowed; `tol` and `max_iter` 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, eigvalsh, solve_triangular
 
-from nearfold.errors import InputError, warn
-from nearfold.metrics.learners import LabelsOnly, PairLearner
+from nearfold.errors import warn
+from nearfold.metrics.labels import SupervisedMixin, keep_parameters
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.pairs import PairsMixin, pairs_from_labels
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    DRAWN,
+    FROM_PAIRS,
+    NON_NEGATIVE,
+    POSITIVE,
+    PRIOR,
+    RECORDED,
+)
 from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
@@ -39,6 +51,7 @@ from nearfold.notation import Floats, Ints
 from nearfold.optim import OptimizationResult, warn_unless_converged
 from nearfold.optim.graphical_lasso import graphical_lasso
 from nearfold.run import one_blas_thread, random_state
+from nearfold.state import number
 
 _SAFE = 0.9  # share of the limit that replaces a balance beyond it
 
@@ -69,18 +82,64 @@ def learn_metric(
     return result, workable
 
 
-class SDML(PairLearner):
+_SHARED: dict[str, Any] = {
+    **DRAWN,
+    "balance_param": NON_NEGATIVE,
+    "sparsity_param": NON_NEGATIVE,
+    "prior": PRIOR,
+    "max_iter": COUNT,
+    "tol": POSITIVE,
+}
+_STATE = MahalanobisMetric.fitted_state.extended(
+    _optional=("classes_",), balance_=number(0), **RECORDED, **CLASSES
+)
+
+
+class SDML(PairsMixin, MahalanobisMetric):
     """Sparse distance metric learning, from must-link and cannot-link pairs.
 
-    Parameters are metric-learn's. `balance_param`: how much the pairs count against the prior; too
-    large a value is lowered, with a warning. `sparsity_param`: the price of entries of M beside the
-    diagonal. `prior`: "identity", "covariance" (its inverse), "random" or a matrix. Ours:
-    `n_constraints`, how many pairs of each kind to draw if learned from labels (None: 20 times the
-    classes squared); `rank`, of the metric or its share of the trace to keep; `max_iter`; `tol`,
-    the duality gap per column at which to stop.
+    Parameters
+    ----------
+    balance_param : float, default=0.5
+        How much the pairs count against the prior; too large a value is lowered, with a warning.
+    sparsity_param : float, default=0.01
+        The price of entries of M beside the diagonal.
+    prior : {"identity", "covariance", "random"} or array-like, default="identity"
+        The metric to stay near to; "covariance" is the inverse covariance of the points. It must
+        be positive definite.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the pairs drawn from labels, and of prior="random".
+    n_constraints : int, default=None
+        Pairs of each kind drawn when fitted on labels; None: 20 times the classes squared.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
+    max_iter : int, default=1000
+        Most steps of the graphical lasso.
+    tol : float, default=1e-6
+        The duality gap per column at which to stop.
 
-    Attributes: `balance_`, the balance used; `objective_`, `history_`, `n_iter_`, `converged_`;
-    `threshold_`, the distance up to which `predict` says must-link.
+    Attributes
+    ----------
+    balance_ : float
+        The balance that was used.
+    objective_ : float
+        The objective at the solution.
+    history_ : list of float
+        The objective after each step.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether `tol` was reached.
+    threshold_ : float
+        The distance up to which `predict` says must-link.
+    learned_from_labels_ : bool
+        Whether pairs were drawn from labels; then there is no `predict`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if learned from labels.
 
     Examples
     --------
@@ -93,6 +152,9 @@ class SDML(PairLearner):
     array([[2.7 , 0.  ],
            [0.  , 0.42]])
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE.extended(_optional=("threshold_",), **FROM_PAIRS)
 
     def __init__(
         self,
@@ -108,23 +170,10 @@ class SDML(PairLearner):
         max_iter: int = 1000,
         tol: float = 1e-6,
     ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_constraints = n_constraints
-        self.rank = rank
-        self.max_iter = max_iter
-        self.tol = tol
+        keep_parameters(self, locals())
 
-    def _learn(self, pairs: Tuples) -> None:
-        for name in ("balance_param", "sparsity_param"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(f"{name}={getattr(self, name)} must be finite and not negative.")
-        if not self.tol > 0 or self.max_iter < 1:
-            raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
+    def learn(self: Any, pairs: Tuples) -> None:
+        """Find the sparse metric for these pairs."""
         require_matrices("SDML", pairs.X.shape[1], 22, len(pairs.rows), 3)
         refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
@@ -144,10 +193,11 @@ class SDML(PairLearner):
         warn_unless_converged(ended, type(self).__name__, "Raise max_iter, tol or sparsity_param.")
 
 
-class SDML_Supervised(LabelsOnly, SDML):
+class SDML_Supervised(SupervisedMixin, MahalanobisMetric):
     """SDML from class labels: `n_constraints` must-link and cannot-link pairs are drawn.
 
-    Parameters and attributes are those of `SDML`, the parameters in metric-learn's order.
+    Parameters and attributes are those of `SDML`, the parameters in metric-learn's order; without
+    `threshold_`, because it judges no pairs.
 
     Examples
     --------
@@ -158,6 +208,10 @@ class SDML_Supervised(LabelsOnly, SDML):
     >>> learner.transform(X).shape
     (150, 4)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE
+    draw, learn = pairs_from_labels, SDML.learn
 
     def __init__(
         self,
@@ -173,19 +227,4 @@ class SDML_Supervised(LabelsOnly, SDML):
         max_iter: int = 1000,
         tol: float = 1e-6,
     ) -> None:
-        super().__init__(
-            balance_param,
-            sparsity_param,
-            prior,
-            verbose,
-            preprocessor,
-            random_state,
-            n_constraints=n_constraints,
-            rank=rank,
-            max_iter=max_iter,
-            tol=tol,
-        )
-
-    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
-        """Draw pairs from the labels y of the rows of X and learn from them."""
-        return super().fit(X, y)
+        keep_parameters(self, locals())

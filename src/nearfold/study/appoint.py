@@ -30,7 +30,7 @@ def appoint(
     if pairs[0] is not None:
         if y is not None:
             raise InputError("give y or pairs, not both: a space is judged by one of them.")
-        found = from_ids(X, pairs[0], 2, ids=pairs[1])
+        found = from_ids(X, pairs[0], 2, ids=pairs[1]).without_repeats()
         options = {**options, "set_aside": False}
         return PairJudge(X, found.rows, np.asarray(found.sign) > 0, **options), scale
     if y is None:
