@@ -103,11 +103,17 @@ def __getattr__(name: str) -> Any:
 
 
 _PACKAGE = str(Path(__file__).parent)
+# What scikit-learn puts around fit and transform, between the package and its caller.
+_WRAPPERS = tuple(str(Path("sklearn", *p)) for p in (("base.py",), ("utils", "_set_output.py")))
 
 
 def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
     frame, depth = inspect.currentframe(), 1
-    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame and frame.f_back and _is_inside(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, category, stacklevel=depth)
+
+
+def _is_inside(file: str) -> bool:
+    return file.startswith(_PACKAGE) or file.endswith(_WRAPPERS)

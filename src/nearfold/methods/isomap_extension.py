@@ -48,7 +48,7 @@ def count_landmarks(
     needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
     needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
     if n_landmarks is not None and n_landmarks > max(k, largest):
-        n_landmarks = largest  # every piece is embedded exactly
+        n_landmarks = None  # every row is one: that is the exact method
     return LandmarkCount.choose(
         sum(sizes) if n_landmarks is None else largest,
         k,
