@@ -358,7 +358,7 @@ def test_no_neighbour_and_no_label_is_an_error(method):
 
 def test_no_neighbour_no_mean():
     model = nf.RadiusNeighborsRegressor(1.0).fit(normal(60), normal(60)[:, 0])
-    with pytest.warns(UserWarning, match="1 of 2 rows have no neighbour"):
+    with pytest.warns(UserWarning, match="no neighbors within specified radius.*1 of 2 rows"):
         found = model.predict([[0.0, 0, 0], [99.0, 0, 0]])
     assert np.isnan(found).tolist() == [False, True]
 
@@ -444,8 +444,8 @@ def test_impossible_requests():
     with pytest.raises(InputError, match="return_distance"):
         model.radius_neighbors(return_distance=False, sort_results=True)
     for make in (*BY_NUMBER, *BY_RADIUS):
-        with pytest.raises(InputError, match="weights='magic'"):
-            make(weights="magic").fit(normal(9), labels(9)).predict(normal(2))
+        with pytest.raises(ValueError, match="'weights' parameter"):
+            make(weights="magic").fit(normal(9), labels(9))
         with pytest.raises(ValueError, match="requires y"):
             make().fit(normal(9), None)
 

@@ -864,3 +864,8 @@ def test_landmarks_beyond_the_rows_are_not_as_described():
     model.landmarks_[3] = 60
     with pytest.raises(StateError, match="landmarks_"):
         MDS.fitted_state.check(fields_of(model))
+
+
+def test_the_old_name_of_the_metric_beside_the_new_one_is_refused():
+    with pytest.raises(InputError, match="both `dissimilarity`"):
+        MDS(dissimilarity="euclidean", metric="cosine").fit(table())

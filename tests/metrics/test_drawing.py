@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import chisquare
 
 from nearfold.errors import InputError, NearfoldWarning
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.drawing import (
     default_count,
     draw_chunks,
     draw_pairs,
     draw_quadruplets,
     nearest_triplets,
-    order_by_value,
 )
 
 
@@ -60,8 +60,8 @@ def test_every_pair_can_be_drawn():
     alike = {p for p in combinations(range(len(X)), 2) if label[p[0]] == label[p[1]]}
     unlike = set(combinations(range(len(X)), 2)) - alike
     with (
-        pytest.warns(NearfoldWarning, match=f"only {len(alike)} must-link pairs, fewer than the 9"),
-        pytest.warns(NearfoldWarning, match=f"only {len(unlike)} cannot-link"),
+        pytest.warns(NearfoldWarning, match=f"generated {len(alike)} positive .*requested 900"),
+        pytest.warns(NearfoldWarning, match=f"generated {len(unlike)} negative"),
     ):
         found = draw_pairs(X, label, 900, random())
     assert set(as_sets(found.rows[found.sign > 0])) == alike
@@ -168,8 +168,6 @@ def test_large_tables_are_drawn_from_their_ends_too():
 def test_default_count():
     assert default_count(3, None) == 180
     assert default_count(3, 7) == 7
-    with pytest.raises(InputError, match="at least one"):
-        default_count(3, 0)
 
 
 # ---- quadruplets, triplets -----------------------------------------------------------
@@ -201,7 +199,13 @@ def test_triplets_are_the_nearest():
 
 def test_triplets_of_small_classes():
     X, label = table((6, 2, 1))
-    with pytest.warns(NearfoldWarning, match="2 classes have at most 3 rows"):
+    with (
+        pytest.warns(NearfoldWarning, match="class 1 has 2 elements, .* 1 genuine neighbors inst"),
+        pytest.warns(NearfoldWarning, match="class 2 has 1 elements, .* 0 genuine neighbors inst"),
+        pytest.warns(NearfoldWarning, match="class 0 has 3 elements of other classes"),
+        pytest.warns(NearfoldWarning, match="class 1 has 7 elements of other classes"),
+        pytest.warns(NearfoldWarning, match="class 2 has 8 elements of other classes"),
+    ):
         found = nearest_triplets(X, label, 3, 10)
     assert set(label[found.rows[:, 0]].tolist()) == {0, 1}  # a lone row has nothing near
     assert set(label[found.rows[:, 2]].tolist()) == {0, 1, 2}

@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
+from sklearn.utils._param_validation import InvalidParameterError
 
 from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
 from nearfold.kernels.itml import project_all
@@ -126,7 +127,7 @@ def test_equal_points():
     np.testing.assert_allclose(cannot.get_mahalanobis_matrix(), kept, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bounds", [[1.0], [1, 2, 3], [0, 1], [1, np.inf], "ab", [[1, 2]]])
+@pytest.mark.parametrize("bounds", [[1.0], [1, 2, 3], [0, 1], [1, np.inf], "ab", [[1, 2, 3]]])
 def test_bounds_that_are_none(bounds):
     pairs, y = draw()
     with pytest.raises(InputError, match="bounds"):
@@ -136,7 +137,7 @@ def test_bounds_that_are_none(bounds):
 @pytest.mark.parametrize("wrong", [{"gamma": 0}, {"gamma": -1}, {"tol": 0}, {"max_iter": 0}])
 def test_parameters_that_are_none(wrong):
     pairs, y = draw()
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(InvalidParameterError, match=next(iter(wrong))):
         ITML(**wrong).fit(pairs, y)
 
 

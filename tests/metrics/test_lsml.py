@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.datasets import load_iris, load_wine
+from sklearn.utils._param_validation import InvalidParameterError
 
-from nearfold.errors import InputError, NotConvergedWarning
+from nearfold.errors import NotConvergedWarning
 from nearfold.metrics.lsml import (
     LSML,
     LSML_Supervised,
     squared_residuals,
 )
-from nearfold.metrics.near_prior import minimise_near_identity, near_identity
+from nearfold.optim.log_det import minimise_near_identity, near_identity
 
 
 def draw(seed=0, n=25, d=3):
@@ -127,7 +128,7 @@ def test_too_few_steps_are_reported():
 
 @pytest.mark.parametrize("wrong", [{"tol": 0}, {"max_iter": 0}])
 def test_parameters_that_are_none(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(InvalidParameterError, match=next(iter(wrong))):
         LSML(**wrong).fit(draw())
 
 

@@ -237,6 +237,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         assert self._pca is not None
         lam = clamp_spectrum(self._pca.singular_values_**2, self._pca.components_.dtype)
         Z = self._pca.transform(rows)
+        Z = Z.to_array() if is_streamed(Z) else Z
         Z[:, lam == 0] = 0.0
         return self._pad(Z)
 

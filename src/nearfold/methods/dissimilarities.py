@@ -13,8 +13,9 @@ import numpy as np
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
+from nearfold.neighbors.metric import check_metric_name
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import Sizes, fields_of, require
+from nearfold.state import Sizes, fitted, optional, require
 
 
 def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
@@ -36,18 +37,18 @@ def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
     return to_learned_space(learner, given if hasattr(given, "columns") else X)
 
 
-def learner_state(value: Any, sizes: Sizes) -> None:
-    """What `metric_learner_` may be: None, or a metric learner that is as its class describes."""
-    if value is None:
-        return
-    require(is_learner(value), "not a metric learner")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
+learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
 
 
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
-    """Without landmarks every row is one."""
+    """Without landmarks every row is one; a metric that is named is a known one."""
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+    learner = values["metric_learner_"]
+    width = sizes["d"] if learner is None else learner.components_.shape[0]
+    require(sizes.get("w", width) == width, "rows of another space")
+    metric = values.get("metric")
+    if isinstance(metric, str):
+        check_metric_name(metric, values["metric_params"], sizes)
 
 
 class Dissimilarities:

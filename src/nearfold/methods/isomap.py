@@ -52,36 +52,40 @@ from nearfold.graph import (
     tree_from,
 )
 from nearfold.graph.build import graph_of_matrix
-from nearfold.graph.paths import geodesics_bytes
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg.centred import CentredSquaredDistances
-from nearfold.linalg.krylov import lanczos_bytes
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import in_learned_space
-from nearfold.methods.isomap_extension import GeodesicExtension, Piece
+from nearfold.methods.isomap_extension import (
+    GeodesicExtension,
+    Piece,
+    check_regressor,
+    count_landmarks,
+    measured_index,
+)
 from nearfold.methods.kernel_pca import KernelPCA
-from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
+from nearfold.methods.landmark_mds import landmark_mds, spread_landmarks
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.neighbors import LearnedIndex, build_index, is_learner
+from nearfold.neighbors import (
+    EuclideanIndex,
+    LearnedIndex,
+    MetricIndex,
+    PrecomputedIndex,
+    build_index,
+    is_learner,
+)
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import (
-    Sizes,
     State,
     array,
-    fields_of,
+    fitted,
     names,
     nested,
     optional,
-    require,
     size,
     text,
 )
-
-
-def measured_index(index: Any) -> Any:
-    """The index itself; of a learned metric the Euclidean one of the rows it transformed."""
-    return index.index if isinstance(index, LearnedIndex) else index
 
 
 def connected_graph(
@@ -139,21 +143,6 @@ def isomap(
         else:
             pieces.append(embed_exactly(rows, graph, k, dtype, tol, method, n_jobs))
     return pieces
-
-
-def index_state(value: Any, sizes: Sizes) -> None:
-    """What `index_` may be: an index of m rows, as its class describes."""
-    require(hasattr(value, "nearest") and hasattr(value, "n_rows"), "not an index")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
-    require(value.n_rows == sizes["m"], "an index of other rows")
-
-
-def regressor_state(value: Any, sizes: Sizes) -> None:
-    """What `regressor_` may be: a regressor that is as its class describes."""
-    require(hasattr(value, "predict"), "not a regressor")
-    if hasattr(value, "fitted_state"):
-        value.fitted_state.check(fields_of(value))
 
 
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
@@ -264,7 +253,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     }
 
     fitted_state = State(
-        None,
+        check_regressor,
         ("feature_names_in_", "regressor_"),
         n_features_in_=size("d"),
         feature_names_in_=names("d"),
@@ -272,8 +261,8 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         label_=array("m", "i", least=0),
         landmarks_=optional(array("*", "i", below="m")),
         approximation_=optional(text()),
-        index_=index_state,
-        regressor_=regressor_state,
+        index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
+        regressor_=fitted("predict"),
         _extension=nested(GeodesicExtension, m="m"),
     )
 
@@ -335,21 +324,14 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
             index = measured_index(self.index_)
             connected = connected_graph(
-                index,
-                self.n_neighbors,
-                self.radius,
-                self.disconnected,
-                self._is_precomputed(),
+                index, self.n_neighbors, self.radius, self.disconnected, self._is_precomputed()
             )
-            pieces = isomap(
-                connected,
-                self.n_components,
-                X.dtype,
-                self._count_landmarks(connected, X.dtype.itemsize),
-                self.tol,
-                "FW" if self.path_method == "FW" else "D",
-                self.n_jobs,
+            k, method = self.n_components, "FW" if self.path_method == "FW" else "D"
+            chosen = count_landmarks(
+                connected, k, self.n_landmarks, X.dtype.itemsize, method, self.n_jobs
             )
+            pieces = isomap(connected, k, X.dtype, chosen.count, self.tol, method, self.n_jobs)
+        self.approximation_ = chosen.note
         self.label_ = connected.label
         landmarks = pieces[0].landmarks
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
@@ -388,28 +370,6 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
                 f"{self.n_neighbors} (a row is not its own neighbour)."
             )
-
-    def _count_landmarks(self, connected: ConnectedGraph, itemsize: int) -> int | None:
-        sizes = [len(rows) for rows in connected.pieces]
-        k, largest, graph = self.n_components, max(sizes), connected.graph
-        method = "FW" if self.path_method == "FW" else "D"
-        held = 2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes)  # and its entries by tails
-        needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
-        needed += geodesics_bytes(largest, itemsize, method, self.n_jobs) - itemsize * largest**2
-        pinned = self.n_landmarks
-        if pinned is not None and pinned > largest:  # every piece is embedded exactly
-            pinned = largest if pinned > k else pinned
-        chosen = LandmarkCount.choose(
-            sum(sizes) if pinned is None else largest,
-            k,
-            pinned,
-            needed=needed,
-            itemsize=itemsize,
-            method="landmark Isomap",
-            held=held,
-        )
-        self.approximation_ = chosen.note
-        return chosen.count
 
     def _fit_regressor(self, X: Any) -> None:
         self.__dict__.pop("regressor_", None)

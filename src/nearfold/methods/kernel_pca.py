@@ -276,7 +276,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         _pivots=array("r", "i", below="n"),
         _pivot_axes=array("r k"),
         _pivot_offset=array("k"),
-        _back=nested(KernelFunction),
+        _back=nested(KernelFunction, d="k"),
         _back_mean=array("d"),
         dual_coef_=array("q d"),
         X_transformed_fit_=array("q k"),

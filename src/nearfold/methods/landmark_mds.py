@@ -13,7 +13,7 @@ With all rows as landmarks it is classical MDS. de Silva and Tenenbaum (2004); s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,13 @@ class LandmarkCount:
         itemsize: int,
         method: str,
         held: float = 0.0,
+        per_pair: float = 48.0,
     ) -> LandmarkCount:
         """The count for m rows and k axes.
 
         `held` is memory that is in use whatever the count, `itemsize` that of a distance to a
-        landmark, and `method` what the result is called.
+        landmark, `per_pair` what is needed for each pair of landmarks (their distances and all
+        eigenvalues), and `method` what the result is called.
         """
         note = f"{method}: {{}} landmarks of {m:,} rows"
         if n_landmarks is not None:
@@ -80,7 +82,10 @@ class LandmarkCount:
             f"{method} of {m:,} rows with the fewest landmarks ({k + 2})",
             "Use a sample of the rows.",
         )
-        count = max(k + 2, min(MOST_LANDMARKS, m, int(0.7 * (budget - fixed) / (itemsize * m))))
+        # per_pair L^2 + itemsize m L = what is left of the budget
+        slope, left = itemsize * m, 0.9 * (budget - fixed)
+        most = (np.sqrt(slope**2 + 4 * per_pair * left) - slope) / (2 * per_pair)
+        count = max(k + 2, min(MOST_LANDMARKS, m, int(most)))
         warn(
             f"the distances between {m:,} rows need {show_bytes(needed)}, and the memory budget is "
             f"{show_bytes(budget)}: {method} with {count} landmarks is used (see approximation_; "
@@ -94,30 +99,36 @@ def spread_landmarks(
     distances_from: Callable[[int], Floats], m: int, count: int, dtype: Any, first: int = 0
 ) -> tuple[Ints, Floats]:
     """`count` rows, each the farthest from those before it, and distances (m, count) to them."""
-    rows = np.empty(count, dtype=np.int64)
     D = np.empty((m, count), dtype=dtype)
+    rows = np.empty(count, dtype=np.int64)
+    for i, (row, distance) in enumerate(farthest_rows(distances_from, m, count, first)):
+        rows[i], D[:, i] = row, distance
+    return rows, D
+
+
+def farthest_rows(
+    distances_from: Callable[[int], Floats], m: int, count: int, first: int = 0
+) -> Iterator[tuple[int, Floats]]:
+    """Rows, each the farthest from those before it, with their distances (m,) to all rows."""
     nearest = np.full(m, np.inf)
     following = first
-    for i in steps(range(count), "landmarks"):
-        rows[i] = following
-        D[:, i] = found = distances_from(following)
-        np.minimum(nearest, found, out=nearest)
+    for _ in steps(range(count), "landmarks"):
+        distance = distances_from(following)
+        yield following, distance
+        np.minimum(nearest, distance, out=nearest)
         nearest[following] = -1.0  # never twice, even among duplicates
         following = int(np.argmax(nearest))
-    return rows, D
 
 
 def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints, Floats]:
     """Landmarks spread over a table (or a sample of it), and distances (m, count) to them."""
     X, m = measure.X, measure.X.shape[0]
-    some = np.arange(m)
-    if m > _SAMPLED * count:
-        some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
+    if m <= _SAMPLED * count:
+        return spread_landmarks(lambda i: measure.from_rows(X[i : i + 1])[0], m, count, dtype)
+    some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
     sample = measure.among(some)
-    chosen, _ = spread_landmarks(
-        lambda i: sample.from_rows(sample.X[i : i + 1])[0], len(some), count, dtype
-    )
-    landmarks = some[chosen]
+    chosen = farthest_rows(lambda i: sample.from_rows(sample.X[i : i + 1])[0], len(some), count)
+    landmarks = some[[row for row, _ in chosen]]
     return landmarks, measure.among(landmarks).from_rows(X, dtype)
 
 
@@ -133,6 +144,13 @@ def negative_share(B: CentredSquaredDistances, pairs: TopPairs) -> float:
     return float(np.clip((absolute - B.trace) / 2 / absolute, 0.0, 1.0))
 
 
+def mean_of_both(D: Floats) -> Floats:
+    """(D + D^T) / 2, in place."""
+    D += D.T.copy()
+    D /= 2
+    return D
+
+
 def landmark_mds(
     D: Floats, landmarks: Ints, k: int
 ) -> tuple[GowerMap, Floats, Floats, CentredSquaredDistances, TopPairs]:
@@ -140,8 +158,7 @@ def landmark_mds(
 
     And the operator of the landmarks with its eigenpairs. D (m, L) holds distances to landmarks.
     """
-    among = D[landmarks]
-    among = (among + among.T) / 2  # a shortest path may round differently from its two ends
+    among = mean_of_both(D[landmarks])  # a shortest path may round differently from its two ends
     B = CentredSquaredDistances(among)  # (10.10)
     pairs = B.top(min(k + _EXTRA_AXES, len(landmarks)))
     lam, V = positive_pairs(pairs)

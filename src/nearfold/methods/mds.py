@@ -47,7 +47,7 @@ from nearfold.methods.dissimilarities import (
     learn_metric,
     learner_state,
 )
-from nearfold.methods.landmark_mds import LandmarkCount
+from nearfold.methods.landmark_mds import LandmarkCount, mean_of_both
 from nearfold.methods.smacof import Disparities, Smacof, classical_start, place_among, smacof
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, random_state, reporting
@@ -223,6 +223,10 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None, init: Any = None) -> Floats:
         """Fit, and return `embedding_`."""
+        if self.dissimilarity != "deprecated" and self.metric not in ("euclidean", True, False):
+            raise InputError(
+                "You provided both `dissimilarity`, the old name, and `metric`: use `metric` alone."
+            )
         given, X = X, check_table(self, X, reset=True)
         if self._metric() == "precomputed":
             check_distances(X)
@@ -276,6 +280,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             needed=1.1 * per_pair * m * m,
             itemsize=8,
             method="landmark MDS",
+            per_pair=24.0 + (0.0 if self._is_metric() else _NON_METRIC_BYTES),
         )
         self.approximation_ = chosen.note
         return chosen.count
@@ -286,8 +291,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             D = measure.all()
         else:
             self.landmarks_, D = measure.to_landmarks(count, np.float64)
-            among = D[self.landmarks_]
-            D = (among + among.T) / 2
+            D = mean_of_both(D[self.landmarks_])
         self.dissimilarity_matrix_ = D
         return D
 

@@ -13,14 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn import neighbors as sklearn_neighbors
 from sklearn.base import BaseEstimator
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import VALID_METRICS, BallTree, KDTree
+from sklearn.neighbors import NearestNeighbors as SklearnNearestNeighbors
+from sklearn.neighbors._base import KNeighborsMixin as SklearnKNeighborsMixin
+from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighborsMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import InputError
+from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.neighbors import (
     EuclideanIndex,
@@ -43,6 +45,21 @@ from nearfold.state import State, dict_of, names, nested, size
 
 _KEEPS_ZEROS = ("csr", "csc", "coo", "lil")  # sparse formats that store explicit zeros
 
+# What parameters may be, as in scikit-learn.
+SEARCH: dict[str, Any] = {
+    "algorithm": [StrOptions({"auto", "ball_tree", "kd_tree", "brute"})],
+    "leaf_size": [Interval(Integral, 1, None, closed="left")],
+    "p": [Interval(Real, 0, None, closed="right"), None],
+    "metric": [
+        StrOptions(set(chain(*VALID_METRICS.values()))),
+        callable,
+        DistanceMetric,
+        HasMethods(["get_mahalanobis_matrix", "transform"]),
+    ],
+    "metric_params": [dict, None],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
 N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left"), None]
 RADIUS: Any = [Interval(Real, 0, None, closed="both"), None]
 WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
@@ -52,20 +69,7 @@ MODE: Any = [StrOptions({"distance", "connectivity"})]
 class NeighborsEstimator(BaseEstimator):
     """Parameters of the search; fit builds the index."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "algorithm": [StrOptions({"auto", "ball_tree", "kd_tree", "brute"})],
-        "leaf_size": [Interval(Integral, 1, None, closed="left")],
-        "p": [Interval(Real, 0, None, closed="right"), None],
-        "metric": [
-            StrOptions(set(chain(*VALID_METRICS.values()))),
-            callable,
-            DistanceMetric,
-            HasMethods(["get_mahalanobis_matrix", "transform"]),
-        ],
-        "metric_params": [dict, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH
     fitted_state = State(
         _optional=("feature_names_in_",),
         n_features_in_=size("d"),
@@ -73,7 +77,7 @@ class NeighborsEstimator(BaseEstimator):
         n_samples_fit_=size("n", least=1),
         effective_metric_=lambda value, sizes: None,  # a name or a function, as the parameter
         effective_metric_params_=dict_of(lambda value, sizes: None),
-        index_=nested(EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, n="n"),
+        index_=nested(EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, n="n", d="d"),
     )
 
     def __init__(
@@ -98,6 +102,12 @@ class NeighborsEstimator(BaseEstimator):
         given = _rows_of(X)
         self._refuse_lost_zeros(given)
         X = check_table(self, given, reset=True, accept_sparse=True, finite=False)
+        if "p" in (self.metric_params or {}):
+            warn(
+                "Parameter p is found in metric_params. The corresponding parameter from __init__ "
+                "is ignored.",
+                SyntaxWarning,
+            )
         self._set_metric()
         learned = is_learner(self.metric)
         self.n_samples_fit_ = X.shape[0]
@@ -126,8 +136,6 @@ class NeighborsEstimator(BaseEstimator):
     @property
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph
         return self.index_.X
-
-    _index = property(lambda self: self.index_)  # until every caller reads `index_`
 
     def _queries(self, X: Any) -> Any:
         """X checked, or None for the fitted rows themselves."""
@@ -182,12 +190,12 @@ def _rows_of(X: Any) -> Any:
         return np.asarray(X.data)
     if isinstance(X, NeighborsEstimator):
         return X.index_.X
-    if isinstance(X, sklearn_neighbors.NearestNeighbors):
+    if isinstance(X, SklearnNearestNeighbors):
         return getattr(X, "_fit_X")  # noqa: B009
     return X
 
 
-class KNeighborsMixin(sklearn_neighbors._base.KNeighborsMixin):
+class KNeighborsMixin(SklearnKNeighborsMixin):
     """`kneighbors` and its graph."""
 
     def kneighbors(
@@ -216,7 +224,7 @@ class KNeighborsMixin(sklearn_neighbors._base.KNeighborsMixin):
             return self.index_.nearest(Q, k)
 
 
-class RadiusNeighborsMixin(sklearn_neighbors._base.RadiusNeighborsMixin):
+class RadiusNeighborsMixin(SklearnRadiusNeighborsMixin):
     """`radius_neighbors` and its graph."""
 
     def radius_neighbors(

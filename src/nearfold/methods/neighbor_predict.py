@@ -157,8 +157,8 @@ class AveragingMixin(_Host):
         empty = int(np.isnan(means).any(axis=1).sum())
         if empty:
             warn(
-                f"{empty} of {m} rows have no neighbour with a weight; their prediction is NaN. A "
-                "larger radius, or n_neighbors, would reach some.",
+                "One or more samples have no neighbors within specified radius; predicting NaN. "
+                f"({empty} of {m} rows, which no row with a weight is near.)",
                 UserWarning,
             )
         return means if self._y.ndim == 2 else means[:, 0]

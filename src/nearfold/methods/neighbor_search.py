@@ -22,18 +22,20 @@ from nearfold.methods.neighbor_base import (
     MODE,
     N_NEIGHBORS,
     RADIUS,
+    SEARCH,
     KNeighborsMixin,
     NeighborsEstimator,
     RadiusNeighborsMixin,
     wants_distance,
 )
-from nearfold.neighbors.lists import graph_from_lists, split_by_query
+from nearfold.neighbors import is_learner
+from nearfold.neighbors.distances import effective_metric
+from nearfold.neighbors.lists import graph_from_lists
 
 __all__ = [
     "KNeighborsTransformer",
     "NearestNeighbors",
     "RadiusNeighborsTransformer",
-    "split_by_query",
 ]
 
 
@@ -81,7 +83,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "n_neighbors": N_NEIGHBORS,
         "radius": RADIUS,
     }
@@ -107,7 +109,14 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
     def from_index(cls, index: Any, owner: Any, **params: Any) -> NearestNeighbors:
         """A fitted search over an index that exists already; `owner` was fitted on its rows."""
         search = cls(**params)
-        search._set_metric()
+        learned = is_learner(search.metric)
+        search.effective_metric_, search.effective_metric_params_ = (
+            ("mahalanobis", {})
+            if learned
+            else effective_metric(
+                search.metric, 2 if search.p is None else search.p, search.metric_params
+            )
+        )
         search.index_, search.n_samples_fit_ = index, index.n_rows
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(owner, name):
@@ -144,7 +153,7 @@ class KNeighborsTransformer(
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "n_neighbors": N_NEIGHBORS,
         "mode": MODE,
     }
@@ -219,7 +228,7 @@ class RadiusNeighborsTransformer(
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "radius": RADIUS,
         "mode": MODE,
     }

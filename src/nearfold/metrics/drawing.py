@@ -11,39 +11,22 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError, warn
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.tuples import Tuples
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Ints
 
-_ROWS = 4096  # looked at a time, so that no second table in float64 is made
-
-
-def order_by_value(X: Array, label: Ints) -> Ints:
-    """An order of the rows that does not depend on how they were given (equal rows excepted)."""
-    direction = np.random.RandomState(0).standard_normal(X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = X.std(axis=0, dtype=np.float64)
-        scale = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
-        mean, weight = X.mean(axis=0, dtype=np.float64), direction / scale
-        spans = (slice(a, a + _ROWS) for a in range(0, len(X), _ROWS))
-        place = np.concatenate([(X[span] - mean) @ weight for span in spans])
-    return np.lexsort((place, label))
-
 
 def default_count(n_classes: int, n_constraints: int | None) -> int:
     """How many pairs to draw of each kind; metric-learn's rule where none is given."""
-    if n_constraints is None:
-        return 20 * n_classes**2
-    if n_constraints < 1:
-        raise InputError(f"n_constraints={n_constraints}: draw at least one.")
-    return int(n_constraints)
+    return 20 * n_classes**2 if n_constraints is None else int(n_constraints)
 
 
 def draw_pairs(X: Array, label: Ints, count: int, random: Any) -> Tuples:
     """`count` must-link and `count` cannot-link pairs, all different; fewer if there are fewer."""
     order = order_by_value(X, label)
-    alike = _draw_alike(label[order], count, random)
-    unlike = _draw_unlike(label[order], count, random)
+    alike = draw_alike(label[order], count, random)
+    unlike = draw_unlike(label[order], count, random)
     if min(len(alike), len(unlike)) == 0:
         missing = "rows of the same class" if len(alike) == 0 else "rows of different classes"
         raise InputError(f"no pair can be drawn: there are no two {missing}.")
@@ -60,7 +43,9 @@ def draw_quadruplets(X: Array, label: Ints, count: int, random: Any) -> Tuples:
     return Tuples(X, np.hstack([alike[:n], unlike[:n]]), np.ones(n, dtype=np.int64))
 
 
-def nearest_triplets(X: Array, label: Ints, k_genuine: int, k_impostor: int) -> Tuples:
+def nearest_triplets(
+    X: Array, label: Ints, k_genuine: int, k_impostor: int, names: Array | None = None
+) -> Tuples:
     """All (a, b, c): b among the nearest of a's class, c among the nearest of the others."""
     counts = np.bincount(label)
     parts = []
@@ -78,23 +63,43 @@ def nearest_triplets(X: Array, label: Ints, k_genuine: int, k_impostor: int) -> 
         raise InputError(
             "no triplet can be drawn: it takes two rows of a class, and another class."
         )
-    short = np.flatnonzero(counts <= k_genuine)
-    if len(short):
-        warn(
-            f"{len(short)} classes have at most {k_genuine} rows; theirs have fewer than "
-            f"k_genuine={k_genuine} neighbours of their own class."
-        )
+    _warn_of_few_neighbors(
+        counts, k_genuine, k_impostor, np.arange(len(counts)) if names is None else names
+    )
     return Tuples(X, np.concatenate(parts), np.ones(0, dtype=np.int64))
+
+
+def _warn_of_few_neighbors(counts: Ints, k_genuine: int, k_impostor: int, names: Array) -> None:
+    others = counts.sum() - counts
+    for c in np.flatnonzero((counts <= k_genuine) & (counts > 0)):
+        warn(
+            f"The class {names[c]} has {counts[c]} elements, which is not sufficient to generate "
+            f"{k_genuine + 1} genuine neighbors as specified by k_genuine. Will generate "
+            f"{counts[c] - 1} genuine neighbors instead.\n"
+        )
+    for c in np.flatnonzero(others < k_impostor):
+        warn(
+            f"The class {names[c]} has {others[c]} elements of other classes, which is not "
+            f"sufficient to generate {k_impostor} impostor neighbors as specified by k_impostor. "
+            f"Will generate {others[c]} impostor neighbors instead.\n"
+        )
 
 
 def draw_chunks(X: Array, label: Ints, n_chunks: int, chunk_size: int, random: Any) -> Ints:
     """Small groups of rows of one class: the chunklet of each row, -1 for none."""
+    order = order_by_value(X, label)
+    chunks = np.full(len(X), -1)
+    chunks[order] = chunks_of_labels(label[order], n_chunks, chunk_size, random)
+    return chunks
+
+
+def chunks_of_labels(label: Ints, n_chunks: int, chunk_size: int, random: Any) -> Ints:
+    """The chunklet of each row, from labels alone; rows with a negative label are in none."""
     if chunk_size < 2:
         raise InputError(f"chunk_size={chunk_size}: a chunklet has at least two rows.")
-    order = order_by_value(X, label)
-    shuffled = order[random.permutation(len(order))]
+    shuffled = random.permutation(len(label))
     groups = []
-    for c in np.unique(label):
+    for c in np.unique(label[label >= 0]):
         own = shuffled[label[shuffled] == c]
         groups += [own[i : i + chunk_size] for i in range(0, len(own) - chunk_size + 1, chunk_size)]
     if len(groups) < n_chunks:
@@ -102,31 +107,31 @@ def draw_chunks(X: Array, label: Ints, n_chunks: int, chunk_size: int, random: A
             f"Not enough possible chunks of {chunk_size} elements in each class to form expected "
             f"{n_chunks} chunks - maximum number of chunks is {len(groups)}"
         )
-    chunks = np.full(len(X), -1)
+    chunks = np.full(len(label), -1)
     for number, chosen in enumerate(random.permutation(len(groups))[:n_chunks]):
         chunks[groups[chosen]] = number
     return chunks
 
 
-def _draw_alike(label: Ints, count: int, random: Any) -> Ints:
+def draw_alike(label: Ints, count: int, random: Any) -> Ints:
     """Different pairs of positions with the same label; labels come sorted."""
     sizes = np.bincount(label)
     starts = np.cumsum(sizes) - sizes
     available = sizes * (sizes - 1) // 2
-    drawn = _draw_numbers(int(available.sum()), count, random, "must-link")
+    drawn = _draw_numbers(int(available.sum()), count, random, "positive")
     ends = np.cumsum(available)
     c = np.searchsorted(ends, drawn, side="right")
     a, b = _unrank(drawn - (ends - available)[c])
     return np.column_stack([starts[c] + a, starts[c] + b])
 
 
-def _draw_unlike(label: Ints, count: int, random: Any) -> Ints:
+def draw_unlike(label: Ints, count: int, random: Any) -> Ints:
     """Different pairs of positions with different labels; labels come sorted."""
     sizes = np.bincount(label)
     starts = np.cumsum(sizes) - sizes
     before = starts[label] if len(label) else starts  # rows of earlier classes: partners of a row
     ends = np.cumsum(before)
-    drawn = _draw_numbers(int(ends[-1]), count, random, "cannot-link")
+    drawn = _draw_numbers(int(ends[-1]), count, random, "negative")
     b = np.searchsorted(ends, drawn, side="right")
     return np.column_stack([drawn - (ends - before)[b], b])
 
@@ -134,7 +139,7 @@ def _draw_unlike(label: Ints, count: int, random: Any) -> Ints:
 def _draw_numbers(available: int, count: int, random: Any, kind: str) -> Ints:
     if available <= count:
         if 0 < available < count:
-            warn(f"there are only {available} {kind} pairs, fewer than the {count} to be drawn.")
+            warn(f"Only generated {available} {kind} constraints (requested {count})")
         return np.arange(available)
     if count > available // 4:
         return np.asarray(random.permutation(available)[:count])

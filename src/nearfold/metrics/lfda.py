@@ -37,19 +37,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import qr
 from scipy.spatial.distance import cdist
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
-from nearfold.blocks import require_memory
+from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
-from nearfold.linalg import top_eigenpairs
-from nearfold.linalg.within import diagonalise, whiten_within
-from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.rca import centre, check_rank, rounding_of
+from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
+from nearfold.metrics.labels import read_labels
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
+from nearfold.metrics.preparation import centre, check_rank, rounding_of
+from nearfold.metrics.whitening import whiten_scatter
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread, thread_count
@@ -74,13 +77,9 @@ def local_scales(X: Floats, k: int) -> Floats:
 
 def affinities(X: Floats, square: Floats, sigma: Floats, rows: slice) -> Floats:
     """Some rows of A, of one class."""
-    near = sigma[rows].min() * sigma.min()
-    if near > 1e-4 * square.max():
-        D2 = X[rows] @ X.T
-        D2 *= -2
-        D2 += square[rows, None]
-        D2 += square
-    else:  # differences of squares would be rounding beside such scales
+    if sigma[rows].min() * sigma.min() > 1e-4 * square.max():
+        D2 = squared_distances(X[rows], X, square[rows], square)
+    else:  # beside scales as small as these the error of the product would count
         D2 = cdist(X[rows], X, "sqeuclidean")
     D2 /= -sigma[rows, None]
     D2 /= sigma
@@ -100,14 +99,13 @@ def local_scatter(X: Floats, sigma: Floats) -> tuple[Floats, float]:
     m, d = X.shape
     if sigma.max(initial=0.0) == 0:
         return np.zeros((d, d)), 0.0
-    step = max(1, _CELLS // m)
-    spans = [slice(a, a + step) for a in range(0, m, step)]
-    task = partial(pull_of_rows, X, np.einsum("ij,ij->i", X, X), sigma)
+    blocks = spans(m, max(1, _CELLS // m))
+    task = partial(pull_of_rows, X, square_norms(X), sigma)
     parts: Iterator[tuple[Floats, float]]
-    if len(spans) == 1:  # a small class is not worth a pool
-        parts = map(task, spans)
+    if len(blocks) == 1:  # a small class is not worth a pool
+        parts = map(task, blocks)
     else:
-        parts = map_in_order(task, spans, label="affinities", total=len(spans))
+        parts = map_in_order(task, blocks, label="affinities", total=len(blocks))
     G, total = np.zeros((d, d)), 0.0
     for part, weight in parts:
         G, total = G + part, total + weight
@@ -118,23 +116,16 @@ def local_scatters(Z: Floats, label: Ints, k: int) -> tuple[Floats, Floats, floa
     """S_w and S_b of centred rows, and the sum of the weights of S_w."""
     m, d = Z.shape
     S_w, S_b, weight = np.zeros((d, d)), np.zeros((d, d)), 0.0
-    for c in range(int(label.max()) + 1):
-        X = Z[label == c]
-        m_c, mu_c = len(X), X.mean(axis=0)
-        X -= mu_c
-        G, total = local_scatter(X, local_scales(X, k))
-        S_w += G / m_c
-        weight += total / m_c
-        S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
+    with one_blas_thread():  # small classes do not go through a pool, whose tasks have one anyway
+        for c in range(int(label.max()) + 1):
+            X = Z[label == c]
+            m_c, mu_c = len(X), X.mean(axis=0)
+            X -= mu_c
+            G, total = local_scatter(X, local_scales(X, k))
+            S_w += G / m_c
+            weight += total / m_c
+            S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
     return S_w, S_b, weight
-
-
-def whitening_of(S: Floats, rounding: Floats) -> Floats:
-    """Q (d, r) with Q^T S Q = I, r the rank of S."""
-    varies = np.diagonal(S) > rounding**2
-    S = np.where(np.outer(varies, varies), S, 0.0)
-    tol = 100 * len(S) * float(np.finfo(np.float64).eps)  # S is a product: errors are squared
-    return whiten_within(diagonalise(S), rounding, tol)
 
 
 def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floats, Floats]:
@@ -142,13 +133,16 @@ def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floa
 
     `rounding`: the root of what the rounding of each column may add to S_w.
     """
-    Q = whitening_of(S_w, rounding)
+    tol = 100 * len(S_w) * float(np.finfo(np.float64).eps)  # S_w is a product: errors are squared
+    Q = whiten_scatter(S_w, rounding, tol)
     if Q.shape[1] == 0:
         raise InputError(
             "no column varies within the classes, so there is no scale on which to compare them: "
             "LFDA needs some spread inside at least one class."
         )
-    lost = whitening_of(S_w + S_b, rounding).shape[1] - Q.shape[1] if Q.shape[1] < len(Q) else 0
+    lost = 0
+    if Q.shape[1] < len(Q):
+        lost = whiten_scatter(S_w + S_b, rounding, tol).shape[1] - Q.shape[1]
     if lost > 0:
         warn(
             f"rows vary in {lost} directions (of {len(Q)}) in which near rows of a class do not; "
@@ -167,14 +161,27 @@ def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
     return np.asarray(phi.T)
 
 
-class LFDA(LabelLearner):
+class LFDA(MahalanobisMetric):
     """Local Fisher discriminant analysis, for classes that may lie in several clusters.
 
-    Parameters are metric-learn's. `n_components`: rank of the metric; None: all. `k`: the
-    neighbour whose distance is a row's scale; None: min(7, d - 1). `embedding_type`: "weighted",
-    "orthonormalized" or "plain". `preprocessor`: a table (or a callable) in which ids given
-    instead of rows are looked up.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    k : int, default=None
+        The neighbour whose distance is a row's scale; None: min(7, n_features - 1).
+    embedding_type : {"weighted", "orthonormalized", "plain"}, default="weighted"
+        What the axes are: scaled by the roots of their eigenvalues, orthonormal, or as they are.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    Notes
+    -----
     `components_` is the fixed form of the metric (see mahalanobis.py), so its rows are a rotation
     of the axes of the paper; distances and M are the same.
 
@@ -189,6 +196,14 @@ class LFDA(LabelLearner):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **COMMON,
+        "n_components": [*COUNT, None],
+        "k": [*COUNT, None],
+        "embedding_type": [StrOptions(set(EMBEDDINGS))],
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(**CLASSES)
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -201,13 +216,10 @@ class LFDA(LabelLearner):
         self.embedding_type = embedding_type
         self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LFDA:
         """Find the axes from rows and their class labels."""
-        if self.embedding_type not in EMBEDDINGS:
-            raise InputError(
-                f"Invalid embedding_type: {self.embedding_type!r}. Use one of {EMBEDDINGS}."
-            )
-        X, label = self._labelled(X, y)
+        X, label = read_labels(self, X, y)
         d = X.shape[1]
         n = check_rank(self.n_components, d) or d
         k = self._check_k(d, label)
@@ -221,8 +233,6 @@ class LFDA(LabelLearner):
     def _check_k(self, d: int, label: Ints) -> int:
         if self.k is None:
             return max(1, min(7, d - 1))
-        if not isinstance(self.k, Integral) or isinstance(self.k, bool) or self.k < 1:
-            raise InputError(f"k={self.k!r}: use a whole number of neighbours, at least 1.")
         counts = np.bincount(label)
         short = np.flatnonzero((counts <= self.k) & (counts > 1))
         if len(short):

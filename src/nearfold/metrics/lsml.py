@@ -1,8 +1,8 @@
 """Metric learning from relative comparisons by least squared residuals (Liu, Guo, Zhang, Xu,
 Jin and Chen 2012).
 
-Of a quadruplet (a, b, c, d) it is told that a and b are nearer than c and d. What is minimised is
-the sum of the squared residuals of the comparisons that fail, and the distance to a prior M0:
+A quadruplet (a, b, c, d) says that a and b are nearer than c and d. The objective is the sum of the
+squared residuals of the comparisons that fail, plus a divergence from a prior M0:
 
     sum_q w_q max(d_M(a, b) - d_M(c, d), 0)^2  +  tr(M M0^-1) - logdet M
 
@@ -11,7 +11,7 @@ s + t - 2 sqrt(s t), and it decreases in t until it is 0.
 
 Symbols: M0 = C C^T; M = C N C^T with N = L^T L positive definite; y = C^T v the differences in
 coordinates in which the prior is the identity and the regulariser tr(N) - logdet(N). Over L the
-problem is smooth, and near_prior.py solves it with a certificate: `tol` bounds its r.
+problem is smooth, and optim/log_det.py solves it with a certificate: `tol` bounds its r.
 
 Cost: O(n d^2 + d^3) per step for n quadruplets; memory O(n d + d^2).
 
@@ -22,20 +22,35 @@ optimum or warns, where metric-learn's search of ten fixed step lengths may stop
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky
 
-from nearfold.errors import InputError
-from nearfold.inputs import refuse_extreme
-from nearfold.metrics.learners import LabelsOnly, QuadrupletLearner
-from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.labels import SupervisedMixin, keep_parameters
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import (
+    CLASSES,
+    COUNT,
+    DRAWN,
+    FROM_TUPLES,
+    POSITIVE,
+    PRIOR,
+    RECORDED,
+)
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
+from nearfold.metrics.quadruplets import (
+    QuadrupletsMixin,
+    check_quadruplet_weights,
+    quadruplets_from_labels,
+)
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
+from nearfold.optim.log_det import minimise_near_identity
 from nearfold.run import one_blas_thread, random_state
+from nearfold.state import array
 
 
 def squared_residuals(
@@ -55,8 +70,8 @@ def squared_residuals(
 
 def learn_map(
     near: Floats, far: Floats, weights: Floats, prior: Floats, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
-    """How it ended, and the map with M = map^T map, from the differences of the two pairs."""
+) -> tuple[OptimizationResult, Floats]:
+    """The result, and the map with M = map^T map, from the differences of the two pairs."""
     C = cholesky(prior, lower=True)
     with one_blas_thread():
         Y_near, Y_far = near @ C, far @ C
@@ -67,21 +82,56 @@ def learn_map(
         # The residuals grow as the square of L, so the best multiple of the prior is known.
         d, cost = len(C), loss(np.eye(len(C)))[0]
         start = np.sqrt(d / (d + cost)) * np.eye(d)
-        ended = minimise_near_identity(loss, start, tol, max_iter, "LSML")
-    return ended, ended.x @ C.T
+        result = minimise_near_identity(loss, start, tol, max_iter, "LSML")
+    return result, result.x @ C.T
 
 
-class LSML(QuadrupletLearner):
-    """Least squared residual metric learning, from quadruplets: a, b nearer than c, d.
+_SHARED: dict[str, Any] = {**DRAWN, "tol": POSITIVE, "max_iter": COUNT, "prior": PRIOR}
+_STATE = MahalanobisMetric.fitted_state.extended(
+    _optional=("classes_",), w_=array("q", least=0), **RECORDED, **CLASSES
+)
 
-    Parameters are metric-learn's. `tol`: the norm of the scaled gradient at which to stop; the
-    objective is then within about tol^2 / 2 of its minimum. `prior`: "identity", "covariance" (its
-    inverse), "random" or a matrix. Ours: `n_constraints`, how many quadruplets to draw if learned
-    from labels (None: 20 times the classes squared); `rank`, of the metric or its share of the
-    trace to keep.
 
-    Attributes: `objective_` (the residuals and the LogDet divergence from the prior), `history_`
-    (after each step), `n_iter_`, `converged_`.
+class LSML(QuadrupletsMixin, MahalanobisMetric):
+    """Least squared-residual metric learning, from quadruplets: a and b nearer than c and d.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        The size of the scaled gradient at which to stop: the objective is then within about
+        tol^2 / 2 of its minimum.
+    max_iter : int, default=1000
+        Most steps of the optimiser.
+    prior : {"identity", "covariance", "random"} or array-like, default="identity"
+        The metric to stay near to; "covariance" is the inverse covariance of the points. It must
+        be positive definite.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the quadruplets drawn from labels, and of prior="random".
+    n_constraints : int, default=None
+        Quadruplets drawn when fitted on labels; None: 20 times the classes squared.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
+
+    Attributes
+    ----------
+    w_ : ndarray of shape (n_quadruplets,)
+        The weights of the quadruplets, which sum to 1.
+    objective_ : float
+        The residuals and the LogDet divergence from the prior.
+    history_ : list of float
+        The objective after each step.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether `tol` was reached.
+    learned_from_labels_ : bool
+        Whether quadruplets were drawn from labels; then there is no `predict`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if learned from labels.
 
     Examples
     --------
@@ -92,6 +142,9 @@ class LSML(QuadrupletLearner):
     >>> learner.column_weights().round(2)  # the first column tells them apart
     array([1.36, 0.63])
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = _SHARED
+    fitted_state = _STATE.extended(**FROM_TUPLES)
 
     def __init__(
         self,
@@ -105,24 +158,18 @@ class LSML(QuadrupletLearner):
         n_constraints: int | None = None,
         rank: int | float | None = None,
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_constraints = n_constraints
-        self.rank = rank
+        keep_parameters(self, locals())
 
-    def _learn(self, quadruplets: Tuples, weights: Floats) -> None:
-        if not self.tol > 0 or self.max_iter < 1:
-            raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(quadruplets.X, axis=0).max()), np.float64)
+    def learn(self: Any, quadruplets: Tuples, weights: Any = None) -> None:
+        """Find the metric of least squared residuals for these quadruplets."""
+        require_matrices("LSML", quadruplets.X.shape[1], 46, len(quadruplets.rows), 9)
+        self.w_ = check_quadruplet_weights(weights, len(quadruplets.rows))
+        refuse_extreme_spread(quadruplets.X)
         prior = initial_metric(quadruplets.X, self.prior, random_state(self.random_state))
         ended, L = learn_map(
             quadruplets.differences(0, 1),
             quadruplets.differences(2, 3),
-            weights,
+            self.w_,
             prior,
             self.tol,
             self.max_iter,
@@ -134,12 +181,13 @@ class LSML(QuadrupletLearner):
         warn_unless_converged(ended, type(self).__name__, "Raise max_iter or tol.")
 
 
-class LSML_Supervised(LabelsOnly, LSML):
+class LSML_Supervised(SupervisedMixin, MahalanobisMetric):
     """LSML from class labels: each of `n_constraints` quadruplets is a pair of one class and a
     pair of two.
 
-    Parameters and attributes are those of `LSML`, the parameters in metric-learn's order;
-    `weights`: how much each quadruplet counts, in the order drawn.
+    Parameters and attributes are those of `LSML`, the parameters in metric-learn's order, and
+    `weights`: array-like of shape (n_constraints,), default=None, how much each quadruplet counts,
+    in the order drawn.
 
     Examples
     --------
@@ -149,6 +197,10 @@ class LSML_Supervised(LabelsOnly, LSML):
     >>> LSML_Supervised(random_state=0).fit(X, y).transform(X).shape
     (150, 4)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**_SHARED, "weights": ["array-like", None]}
+    fitted_state = _STATE
+    draw = quadruplets_from_labels
 
     def __init__(
         self,
@@ -163,18 +215,8 @@ class LSML_Supervised(LabelsOnly, LSML):
         *,
         rank: int | float | None = None,
     ) -> None:
-        super().__init__(
-            tol,
-            max_iter,
-            prior,
-            verbose,
-            preprocessor,
-            random_state,
-            n_constraints=n_constraints,
-            rank=rank,
-        )
-        self.weights = weights
+        keep_parameters(self, locals())
 
-    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
-        """Draw quadruplets from the labels y of the rows of X and learn from them."""
-        return super().fit(X, y)
+    def learn(self: Any, quadruplets: Tuples) -> None:
+        """Learn from the quadruplets drawn, with the constructor's weights."""
+        LSML.learn(self, quadruplets, self.weights)

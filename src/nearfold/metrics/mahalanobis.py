@@ -18,19 +18,20 @@ from __future__ import annotations
 
 from copy import copy
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh, svd
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import InputError, SolverError
+from nearfold.errors import InputError, SolverError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import fix_signs
-from nearfold.metrics.tuples import look_up, points_of_tuples
+from nearfold.metrics.tuples import TableLookup, points_of_tuples, read_points
 from nearfold.notation import Array, Floats
 from nearfold.run import one_blas_thread
+from nearfold.state import State, array, names, size
 
 
 def factor_metric(M: Floats) -> Floats:
@@ -99,24 +100,61 @@ class MahalanobisDistance:
         self.components = components
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
-        """The distance of u and v, or its square."""
-        difference = np.asarray(u, dtype=np.float64) - np.asarray(v, dtype=np.float64)
-        if difference.ndim != 1 or len(difference) != self.components.shape[1]:
+        """The distance of u and v, or its square; vectors may have the shape (1, d)."""
+        difference = _as_vector(u) - _as_vector(v)
+        if len(difference) != self.components.shape[1]:
             raise InputError(
                 f"the metric compares vectors of {self.components.shape[1]} values; these have "
                 f"shapes {np.shape(u)} and {np.shape(v)}."
             )
         z = self.components @ difference
-        return float(z @ z) if squared else float(np.sqrt(z @ z))
+        return float(z @ z) if squared else float(np.sqrt(z @ z))  # (10.33), (10.32)
+
+
+def _as_vector(u: Any) -> Floats:
+    vector = np.atleast_1d(np.asarray(u, dtype=np.float64).squeeze())
+    if vector.ndim > 1:
+        raise InputError(f"Input vector should be 1-D; this one has shape {np.shape(u)}.")
+    return vector
 
 
 class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What all metric learners share: a learned M = P P^T and what can be done with it.
+    """A learned M = P P^T and what can be done with it: the base of all metric learners.
 
-    Attributes: `components_` (P^T, in the fixed form of this module), `rank_`.
+    Attributes
+    ----------
+    components_ : ndarray of shape (rank_, n_features)
+        P^T, in the fixed form of this module.
+    rank_ : int
+        The rank of M.
+    preprocessor_ : callable or None
+        Looks up ids; there if the constructor was given a `preprocessor`.
+    n_features_in_ : int
+        Number of columns of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the rows came in a frame.
     """
 
+    fitted_state = State(
+        _optional=("feature_names_in_",),
+        n_features_in_=size("d", 1),
+        feature_names_in_=names("d"),
+        components_=array("r d"),
+        rank_=size("r", 1),
+    )
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    needs_target = True  # what scikit-learn's tags say of y
     components_: Array
+    preprocessor: Any = None
+
+    @property
+    def preprocessor_(self) -> Any:
+        """The function that looks up ids, None without a preprocessor."""
+        if "components_" not in vars(self):
+            raise AttributeError("preprocessor_ is there once the learner is fitted.")
+        if self.preprocessor is None or callable(self.preprocessor):
+            return self.preprocessor
+        return TableLookup(self.preprocessor)
 
     def _set_metric(self, M: Floats, dtype: Any, rank: Any = None) -> None:
         """Keep the learned M."""
@@ -132,6 +170,15 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"{type(self).__name__} learned the metric 0, in which all rows are equal: what it "
                 "learned from does not tell any rows apart."
             )
+        with np.errstate(over="ignore", under="ignore"):
+            entries = np.sum(P_t**2, axis=0)  # the diagonal of M
+            fits = np.isfinite(entries).all() and np.isfinite(P_t.astype(dtype)).all()
+        if not fits or not entries.max() > np.finfo(np.float64).tiny:
+            raise InputError(
+                f"the learned matrix M, whose root has entries of about {np.abs(P_t).max():.1g}, "
+                "overflows or vanishes: multiply the columns by a constant first, so that rows "
+                "differ by about 1."
+            )
         kept = P_t if rank is None else P_t[: count_kept(P_t, rank)]
         self.components_ = np.ascontiguousarray(kept, dtype=dtype)
         self.rank_ = len(kept)
@@ -139,8 +186,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> Array:
         """The rows in the learned space, Z = X P: there the distance is the Euclidean one."""
         check_is_fitted(self, "components_")
-        X = check_table(self, look_up(getattr(self, "preprocessor", None), X), reset=False)
-        return np.asarray(X @ self.components_.T)
+        X = check_table(self, read_points(self, X), reset=False)
+        return np.asarray(X @ self.components_.T)  # Z = X P, (10.34)
 
     def get_mahalanobis_matrix(self) -> Floats:
         """M, symmetric and positive semidefinite."""
@@ -155,15 +202,14 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         the rows are then transformed once, and the search is the fast Euclidean one.
         """
         check_is_fitted(self, "components_")
-        return MahalanobisDistance(self.components_.astype(np.float64))
+        return MahalanobisDistance(np.atleast_2d(self.components_).astype(np.float64))
 
     def pair_distance(self, pairs: Any) -> Floats:
         """The learned distance of each pair: (n, 2, d) vectors, or row ids if there is a
         preprocessor.
         """
         check_is_fitted(self, "components_")
-        points = points_of_tuples(pairs, 2, getattr(self, "preprocessor", None))
-        self._refuse_width(points)
+        points = self._points(pairs, 2)
         difference = points[:, 0] - points[:, 1]
         return np.asarray(np.linalg.norm(difference @ self.components_.T, axis=1))
 
@@ -171,13 +217,29 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Minus the distance of each pair: the larger, the more alike."""
         return -self.pair_distance(pairs)
 
-    def _refuse_width(self, points: Array) -> None:
+    def score_pairs(self, pairs: Any) -> Floats:
+        """The distance of each pair: a deprecated name of `pair_distance`, as in metric-learn."""
+        warn(
+            "score_pairs will be deprecated in release 0.7.0. Use pair_score to compute similarity "
+            "scores, or pair_distances to compute distances.",
+            FutureWarning,
+        )
+        return self.pair_distance(pairs)
+
+    def map_tuples(self, tuples: Any, members: int) -> Array:
+        """The points of tuples in the learned space, (n, members, rank_)."""
+        check_is_fitted(self, "components_")
+        return np.asarray(self._points(tuples, members) @ self.components_.T)
+
+    def _points(self, tuples: Any, members: int) -> Array:
+        points = points_of_tuples(tuples, members, self.preprocessor, type(self).__name__)
         d = self.components_.shape[1]
         if points.shape[2] != d:
             raise InputError(
                 f"the points of these tuples have {points.shape[2]} features, but "
                 f"{type(self).__name__} is expecting {d} features as input."
             )
+        return points
 
     def truncate(self, rank: int | float) -> Any:
         """A copy whose metric has at most this rank, or holds this share of the trace of M.
@@ -186,9 +248,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self, "components_")
         shorter = copy(self)
-        shorter.components_ = self.components_[
-            : count_kept(self.components_.astype(np.float64), rank)
-        ]
+        kept = count_kept(self.components_.astype(np.float64), rank)
+        shorter.components_ = self.components_[:kept].copy()
         shorter.rank_ = len(shorter.components_)
         return shorter
 
@@ -218,8 +279,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def explain_pairs(self, pairs: Any) -> Floats:
         """What each column adds to the squared distance of each pair, (n, d): rows sum to it."""
         check_is_fitted(self, "components_")
-        points = points_of_tuples(pairs, 2, getattr(self, "preprocessor", None))
-        self._refuse_width(points)
+        points = self._points(pairs, 2)
         difference = (points[:, 0] - points[:, 1]).astype(np.float64)
         return np.asarray(difference * (difference @ self.get_mahalanobis_matrix()))
 
@@ -230,4 +290,5 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = self.needs_target
         return tags

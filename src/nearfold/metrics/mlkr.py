@@ -10,11 +10,11 @@ Symbols: X (m, d), y the targets, L (r, d), Z = X L^T, p_ij the soft neighbours 
     df     = - sum_ij W_ij d|z_i - z_j|^2,  W_ij = 2 (yhat_i - y_i) p_ij (y_j - yhat_i)
 
 Steps
-  1. begin at the principal axes, the identity or a given map
+  1. start from the principal axes, the identity or a given map
   2. L-BFGS
-  3. the map in the one form of mahalanobis.py
+  3. bring the map into the canonical form of mahalanobis.py
 
-Cost: O(m^2 r + m d r) per iteration; never more than a block of rows against all rows in memory
+Cost: O(m^2 r + m d r) per iteration; memory for a block of rows against all rows per thread
 (soft_neighbors.py).
 
 Departures: `trace_penalty` adds trace_penalty * m * trace(M) * var(y) * v, v the mean variance of
@@ -23,26 +23,21 @@ the columns, which draws M towards low rank.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.nca import check_map, initial_map
-from nearfold.metrics.soft_neighbors import (
-    Points,
-    Targets,
-    centred,
-    mean_variance,
-    project,
-    pull_back,
-    require_blocks,
-    sum_over_blocks,
-)
-from nearfold.metrics.tuples import look_up
+from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
+from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, TUPLES
+from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
+from nearfold.metrics.tuples import read_points
 from nearfold.notation import Array, Floats
 from nearfold.optim import minimise, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporting
@@ -50,38 +45,46 @@ from nearfold.run import one_blas_thread, random_state, reporting
 
 def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
     """f(L) and its gradient."""
-    points = Points.of(project(X, L))
-    weighted = points.with_one * y[:, None]
-    both = np.hstack([points.with_one, weighted])
-    width = points.with_one.shape[1]
-
-    def dense(E: Array, rows: slice, _: int, onto: Array) -> tuple[float, Array]:
-        sums = E @ both  # sum_j E_ij [z_j, 1, y_j z_j, y_j]
-        plain, with_y = sums[:, :width], sums[:, width:]
-        s = plain[:, -1:]
-        yhat = with_y[:, -1:] / s
-        off = yhat - y[rows, None]
-        pull = 2 * off / s
-        A = points.with_one[rows] * pull
-        there = np.hstack([A, A * yhat]).T @ E
-        onto += there[:width] * y - there[width:]
-        return float(np.sum(off**2, dtype=np.float64)), ((with_y - yhat * plain) * pull)[:, :-1]
-
-    f, G = sum_over_blocks(
-        points, np.array([0, len(X)]), Targets(y.astype(np.float64), by_class=False), dense
-    )
-    # G is sum_j (W_ij + W_ji)(z_j - z_i): along it distances of pairs with W > 0 shrink.
+    f, G = soft_neighbors(project(X, L), Regression(y))
     return f, 2.0 * pull_back(G, X)
 
 
 class MLKR(MahalanobisMetric):
     """The metric in which kernel regression on neighbours predicts best.
 
-    Parameters are metric-learn's. New: `trace_penalty` >= 0, which draws the metric towards low
-    rank; `rank`, a number or a share of the trace to which the learned metric is cut.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the map; None: all columns.
+    init : {"auto", "pca", "identity", "random"} or ndarray, default="auto"
+        The linear map to start from.
+    tol : float, default=None
+        The relative change of the objective at which to stop; None: that of L-BFGS.
+    max_iter : int, default=1000
+        Most steps of L-BFGS.
+    verbose : bool, default=False
+        Show progress.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of init="random".
+    trace_penalty : float, default=0.0
+        Draws the metric towards low rank.
+    rank : int or float in (0, 1], default=None
+        Rank to which M is cut, or the share of its trace to keep.
 
-    Attributes besides those of all metrics: `objective_`, the mean squared leave-one-out error;
-    `n_iter_`, `converged_`, `end_`, `history_`.
+    Attributes
+    ----------
+    objective_ : float
+        The mean squared leave-one-out error.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether it converged.
+    end_ : str
+        Why it ended.
+    history_ : list of float
+        The objective after each step.
 
     Examples
     --------
@@ -92,6 +95,16 @@ class MLKR(MahalanobisMetric):
     >>> np.abs(mlkr.components_[0]).argmax()
     np.int64(0)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TUPLES,
+        "n_components": [*COUNT, None],
+        "init": INITIAL_MAP,
+        "tol": [*NON_NEGATIVE, None],
+        "max_iter": COUNT,
+        "trace_penalty": NON_NEGATIVE,
+    }
+    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED)
 
     def __init__(
         self,
@@ -116,11 +129,12 @@ class MLKR(MahalanobisMetric):
         self.trace_penalty = trace_penalty
         self.rank = rank
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> MLKR:
         """Learn the map from X and its numeric targets y."""
         X, y = check_table(
             self,
-            look_up(self.preprocessor, X),
+            read_points(self, X),
             reset=True,
             y=y,
             y_numeric=True,
@@ -134,11 +148,11 @@ class MLKR(MahalanobisMetric):
             raise InputError(
                 f"Input y contains NaN or inf (first in row {np.argmin(np.isfinite(y))})."
             )
+        require_blocks(len(X), r, X.dtype.itemsize, "MLKR")
         zero = np.zeros(len(X), dtype=np.int64)
         L = initial_map(init, X, zero, r, random_state(self.random_state))
-        require_blocks(len(X), 2 * r, X.dtype.itemsize, "MLKR")
         order = order_by_value(X, zero)
-        X = centred(X, order)
+        X = centre_in_order(X, order)
         targets = y[order] - y.mean()
         scale = float(np.sqrt(np.mean(targets**2))) or 1.0
         targets = (targets / scale).astype(X.dtype)
@@ -156,8 +170,3 @@ class MLKR(MahalanobisMetric):
         self._set_map(ended.x, X.dtype, self.rank)
         warn_unless_converged(ended, "MLKR", "Raise max_iter or tol, or scale the columns.")
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -25,23 +25,26 @@ M is NaN or rounding there. RCA_Supervised draws what chunklets there are if `n_
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
+from nearfold.inputs import check_table
 from nearfold.linalg import thin_svd, triangular_factor
-from nearfold.linalg.within import Within, whiten_within
 from nearfold.metrics.drawing import draw_chunks
-from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.tuples import look_up
+from nearfold.metrics.labels import read_labels
+from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
+from nearfold.metrics.preparation import centre, check_rank, rounding_of
+from nearfold.metrics.tuples import read_points
+from nearfold.metrics.whitening import whiten_factor
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, random_state
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def number_chunklets(y: Array) -> tuple[Array, Ints]:
@@ -58,16 +61,6 @@ def number_chunklets(y: Array) -> tuple[Array, Ints]:
     return names, chunk
 
 
-def centre(X: Array) -> Floats:
-    """The rows minus their mean, in float64: sums of them lose no digits to an offset."""
-    Z = X - X[0].astype(np.float64)  # first, so that a constant column is exactly 0
-    Z -= Z.mean(axis=0)
-    total = float(np.einsum("ij,ij->", Z, Z))
-    refuse_overflow(total, X)
-    refuse_vanishing(total, X, X.dtype)
-    return np.asarray(Z)
-
-
 def deviate(Z: Floats, chunk: Ints) -> Floats:
     """Rows in chunklets minus the mean of their chunklet, one chunklet after the other."""
     order = np.argsort(chunk, kind="stable")
@@ -77,31 +70,6 @@ def deviate(Z: Floats, chunk: Ints) -> Floats:
     mu = np.add.reduceat(D, np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
     D -= np.repeat(mu, sizes, axis=0)
     return D
-
-
-def rounding_of(X: Array) -> Floats:
-    """How far the values of each column may be from what they stand for."""
-    return np.asarray(2 * float(np.finfo(X.dtype).eps) * np.abs(X).max(axis=0).astype(np.float64))
-
-
-def factor_deviations(D: Floats, rounding: Floats) -> Within:
-    """C as sd R sd, from the singular values of D / sd."""
-    p = len(D)
-    sd = np.sqrt(np.einsum("ij,ij->j", D, D) / p)
-    varies = sd > rounding
-    unit = np.where(varies, sd, 1.0)
-    R = D * (varies / (unit * np.sqrt(p)))
-    if p > D.shape[1]:
-        R = triangular_factor(R)
-    _, s, Vt = thin_svd(R, "the deviations within chunklets")
-    return Within(unit, s**2, Vt.T)
-
-
-def whitening(D: Floats, rounding: Floats) -> Floats:
-    """A (d, r) with A^T C A = I, from deviations D (p, d); r is the rank of D."""
-    with one_blas_thread():
-        within = factor_deviations(D, rounding)
-    return whiten_within(within, rounding, (max(D.shape) * _EPS) ** 2)
 
 
 def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
@@ -114,55 +82,52 @@ def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
     return np.asarray(V @ A.T)
 
 
-def check_rank(n_components: Any, d: int) -> int | None:
-    """How many dimensions are asked for, if fewer than d."""
-    if n_components is None:
-        return None
-    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= d:
-        raise InputError(f"Invalid n_components={n_components!r}, must be in [1, {d}].")
-    return int(n_components)
-
-
-class ChunkletLearner(LabelLearner):
-    """What learning from given and from drawn chunklets share."""
-
-    n_components: int | None
-
-    def _learn(self, X: Array, chunk: Ints, n_chunks: int) -> None:
-        m, d = X.shape
-        n_components = check_rank(self.n_components, d)
-        if n_components is not None and n_components < d and n_chunks < 2:
-            raise InputError(
-                f"n_components={n_components}: the directions that tell chunklets apart can only "
-                "be found from at least two chunklets; there is one."
-            )
-        require_memory(
-            8 * (5 * m * d + 4 * d * d),
-            f"RCA of {m:,} rows and {d:,} columns",
-            "Reduce the columns with PCA first, or give fewer rows.",
+def learn_from_chunklets(X: Array, chunk: Ints, n_chunks: int, n_components: Any) -> Floats:
+    """L with M = L^T L, from rows and the number of each row's chunklet."""
+    m, d = X.shape
+    n_components = check_rank(n_components, d)
+    if n_components is not None and n_components < d and n_chunks < 2:
+        raise InputError(
+            f"n_components={n_components}: the directions that tell chunklets apart can only "
+            "be found from at least two chunklets; there is one."
         )
-        Z, rounding = centre(X), rounding_of(X)
-        A = whitening(deviate(Z, chunk), rounding)
-        if A.shape[1] == 0:
-            raise InputError("within every chunklet all rows are equal: there is no spread to use.")
-        lost = whitening(Z, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
-        if lost > 0:
-            warn(
-                f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "
-                "cannot weigh these and leaves them out. Give more or larger chunklets, or reduce "
-                "the columns with PCA first."
-            )
-        self._set_map(discriminate(A, Z[chunk >= 0], n_components), X.dtype)
+    require_memory(
+        8 * (5 * m * d + 4 * d * d),
+        f"RCA of {m:,} rows and {d:,} columns",
+        "Reduce the columns with PCA first, or give fewer rows.",
+    )
+    Z, rounding = centre(X), rounding_of(X)
+    deviations = deviate(Z, chunk)
+    A = whiten_factor(deviations, len(deviations), rounding)
+    if A.shape[1] == 0:
+        raise InputError("within every chunklet all rows are equal: there is no spread to use.")
+    lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
+    if lost > 0:
+        warn(
+            f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "
+            "cannot weigh these and leaves them out. Give more or larger chunklets, or reduce "
+            "the columns with PCA first."
+        )
+    return discriminate(A, Z[chunk >= 0], n_components)
 
 
-class RCA(ChunkletLearner):
+_STATE = MahalanobisMetric.fitted_state.extended(**CLASSES)
+
+
+class RCA(MahalanobisMetric):
     """A metric from chunklets: rows in groups known to be alike.
 
-    Parameters are metric-learn's. `n_components`: rank of the metric; None: all. `preprocessor`: a
-    table (or a callable) in which ids given instead of rows are looked up.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
 
-    Attributes: `components_`, `rank_`, and `classes_`, the names of the chunklets.
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_chunks,)
+        The names of the chunklets.
 
     Examples
     --------
@@ -175,10 +140,14 @@ class RCA(ChunkletLearner):
            [ 0.   ,  0.375]])
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**COMMON, "n_components": [*COUNT, None]}
+    fitted_state = _STATE
+
     def __init__(self, n_components: int | None = None, preprocessor: Any = None) -> None:
         self.n_components = n_components
         self.preprocessor = preprocessor
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, chunks: Any = None) -> RCA:
         """Learn from rows and their chunklets: `y`, or `chunks`, which is another name for it.
 
@@ -188,23 +157,38 @@ class RCA(ChunkletLearner):
             raise InputError("give the chunklets once: as y or as chunks.")
         X, y = check_table(
             self,
-            look_up(self.preprocessor, X),
+            read_points(self, X),
             reset=True,
             y=chunks if y is None else y,
             ensure_min_samples=2,
         )
         check_classification_targets(y)
         names, chunk = number_chunklets(y)
-        self._learn(X, chunk, len(names))
+        self._set_map(learn_from_chunklets(X, chunk, len(names), self.n_components), X.dtype)
         self.classes_ = names
         return self
 
 
-class RCA_Supervised(ChunkletLearner):
+class RCA_Supervised(MahalanobisMetric):
     """RCA from class labels: chunklets are drawn from the classes.
 
-    Parameters are metric-learn's. `n_chunks` chunklets of `chunk_size` rows of one class each are
-    drawn by `random_state`, no row twice; fewer, with a warning, if there are fewer.
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the metric; None: all.
+    n_chunks : int, default=100
+        Chunklets to draw, no row twice; fewer, with a warning, if there are fewer.
+    chunk_size : int, default=2
+        Rows of one class in each chunklet.
+    preprocessor : array-like or callable, default=None
+        Table (or function) in which ids given instead of rows are looked up.
+    random_state : int, RandomState instance or None, default=None
+        Source of the draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
 
     Examples
     --------
@@ -214,6 +198,15 @@ class RCA_Supervised(ChunkletLearner):
     >>> RCA_Supervised(n_components=2, n_chunks=60, random_state=0).fit_transform(X, y).shape
     (150, 2)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **COMMON,
+        "n_components": [*COUNT, None],
+        "n_chunks": COUNT,
+        "chunk_size": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    fitted_state = _STATE
 
     def __init__(
         self,
@@ -229,21 +222,18 @@ class RCA_Supervised(ChunkletLearner):
         self.preprocessor = preprocessor
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RCA_Supervised:
-        """Draw chunklets from the class labels y, and learn from them."""
-        X, label = self._labelled(X, y)
+        """Draw chunklets from the class labels y (-1: unlabelled), and learn from them."""
+        X, label = read_labels(self, X, y, skip_unlabelled=True)
         n_chunks = self._count_chunks(label)
         random = random_state(self.random_state)
-        self._learn(X, draw_chunks(X, label, n_chunks, self.chunk_size, random), n_chunks)
+        chunk = draw_chunks(X, label, n_chunks, self.chunk_size, random)
+        self._set_map(learn_from_chunklets(X, chunk, n_chunks, self.n_components), X.dtype)
         return self
 
     def _count_chunks(self, label: Ints) -> int:
         """How many chunklets to draw: as many as asked for, or as there are."""
-        if self.n_chunks < 1 or self.chunk_size < 2:
-            raise InputError(
-                f"n_chunks={self.n_chunks}, chunk_size={self.chunk_size}: draw at least one "
-                "chunklet of at least two rows."
-            )
         available = int(np.sum(np.bincount(label) // self.chunk_size))
         if available == 0:
             raise InputError(

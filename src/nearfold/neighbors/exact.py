@@ -33,7 +33,7 @@ from nearfold.neighbors.precomputed import PrecomputedIndex
 from nearfold.neighbors.pruned import PrunedIndex
 from nearfold.neighbors.sketch import CannotSketch
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import State, any_of, array, names, number, optional
+from nearfold.state import Sizes, State, any_of, array, names, number, optional, require
 
 _TREE_FEATURES = 8  # beyond it the tree visits too much: measured, uniform and low-rank data
 _PLAIN_PAIRS = 25_000_000  # below this size JIT compilation would dominate
@@ -60,11 +60,18 @@ class Index(Protocol):
         """An index of some of the rows under the same metric."""
 
 
+def _check_largest(values: dict[str, Any], sizes: Sizes) -> None:
+    X = values["X"]
+    size = max(float(X.max(initial=0)), -float(X.min(initial=0)))  # no copy of X
+    require(size <= values["largest"] * (1 + 1e-6), "largest is smaller")
+
+
 class EuclideanIndex:
     """Dense rows under the Euclidean distance; picks plain, tree or pruned search."""
 
     fitted_state = State(
-        X=array("n d"),
+        _check_largest,
+        X=array("n d", large=True),
         n_jobs=optional(number(whole=True)),
         k_hint=number(least=1, whole=True),
         names=optional(any_of(names("d"))),

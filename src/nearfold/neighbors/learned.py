@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import Sizes, State, array, fitted, nested
+from nearfold.state import Sizes, State, array, fitted, nested, require
 
 if TYPE_CHECKING:
     from nearfold.neighbors.exact import EuclideanIndex
@@ -51,10 +51,16 @@ def _euclidean_index(value: Any, sizes: Sizes) -> None:
     nested(EuclideanIndex, n="n")(value, sizes)
 
 
+def _check_space(values: dict[str, Any], sizes: Sizes) -> None:
+    width = values["learner"].components_.shape[0]
+    require(values["index"].X.shape[1] == width, "index: rows of another space than the learner's")
+
+
 class LearnedIndex:
     """Rows under a learned metric; raw rows in, raw row numbers out."""
 
     fitted_state = State(
+        _check_space,
         X=array("n d"),
         learner=fitted("get_mahalanobis_matrix", "transform", d="d"),
         index=_euclidean_index,

@@ -8,14 +8,17 @@ are kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import DistanceMetric
-from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
+from sklearn.metrics.pairwise import PAIRWISE_DISTANCE_FUNCTIONS
+from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 
-from nearfold.blocks import spans
+from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.distances import Distances, effective_metric
@@ -24,7 +27,19 @@ from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import nearest_in_tiles
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
-from nearfold.state import State, any_of, array, dict_of, matrix, names, number, optional, text
+from nearfold.state import (
+    Sizes,
+    State,
+    any_of,
+    array,
+    dict_of,
+    matrix,
+    names,
+    number,
+    optional,
+    require,
+    text,
+)
 
 _TREE_COLUMNS = 15  # beyond it scikit-learn's trees visit too much
 _TREE_QUERIES = 1024  # of one task
@@ -74,12 +89,51 @@ class SklearnTree:
         return list(map_in_order(ask, tiles, n_jobs=self.n_jobs if len(tiles) > 1 else 1))
 
 
+_LARGEST = 1e100
+_PARAMETERS = {
+    "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
+    "VI": array("d d", symmetric=True),
+    "w": array("d", "number", least=0),
+    "p": number(least=0, finite=False),
+}
+
+
+_TAKES = {
+    "seuclidean": {"V"},
+    "mahalanobis": {"V", "VI"},
+    "minkowski": {"p", "w"},
+    "wminkowski": {"p", "w"},
+}
+_METRICS = set(chain(*VALID_METRICS.values())) - {"pyfunc"}
+
+
+def check_metric_name(metric: Any, params: dict[str, Any] | None, sizes: Sizes) -> None:
+    """A metric that has a name, with parameters that it takes and that fit the d columns."""
+    require(isinstance(metric, str) and metric in _METRICS, "metric: not the name of one")
+    require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
+    plain = set() if metric in PAIRWISE_DISTANCE_FUNCTIONS else {"w"}
+    for name, value in (params or {}).items():
+        require(name in _TAKES.get(metric, plain), f"metric_params: {metric} takes no {name!r}")
+        _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
+
+
+def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
+    metric = values["metric"]
+    check_metric_name(metric, values["metric_params"], sizes)
+    require(metric != "precomputed", "metric: distances are another index")
+    X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
+    low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
+    largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
+    require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
+
+
 class MetricIndex:
     """Rows under any metric of scikit-learn's or a callable of two rows."""
 
     fitted_state = State(
+        _check_index,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
-        metric=lambda value, sizes: None,  # a name or a function: the estimator's parameter
+        metric=text(),
         p=optional(number(least=0, finite=False)),
         metric_params=optional(dict_of(lambda value, sizes: None)),
         algorithm=text("auto", "ball_tree", "kd_tree", "brute"),
@@ -111,7 +165,7 @@ class MetricIndex:
         if metric != "nan_euclidean":
             refuse_nonfinite(X, names)
         self._check()
-        self._prepare()
+        _ = self._tree  # built now, so that a metric that does not suit the rows is refused by fit
 
     @property
     def n_rows(self) -> int:
@@ -137,7 +191,7 @@ class MetricIndex:
             own = np.arange(span.start, span.stop) if Q is None else None
             distance[span], row[span] = nearest_in_tiles(
                 lambda tile: self._measure.between(block, self.X[tile]),
-                block.shape[0], self.n_rows, k, self._row_step, own,
+                block.shape[0], self.n_rows, k, min(_ROWS, self._tile()), own,
             )  # fmt: skip
 
         self._over_queries(search, m)
@@ -150,9 +204,9 @@ class MetricIndex:
             return within_from(self._tree, queries, radius, exclude_self=Q is None)
         reach = radii(radius, queries.shape[0])
         pairs = Pairs()
-        for span in spans(queries.shape[0], self._query_step):
+        for span in spans(queries.shape[0], min(_QUERIES, self._tile())):
             block = self._like_rows(queries[span])
-            for tile in spans(self.n_rows, self._row_step):
+            for tile in spans(self.n_rows, min(_ROWS, self._tile())):
                 D = self._measure.between(block, self.X[tile])
                 q, x = np.nonzero(reach[span, None] >= D)
                 distance = np.asarray(D[q, x], dtype=np.float64)
@@ -167,7 +221,7 @@ class MetricIndex:
             if self.algorithm in ("kd_tree", "ball_tree"):
                 raise InputError(
                     f'algorithm="{self.algorithm}" does not support 0 < p < 1 for the Minkowski '
-                    'metric: trees need the triangle inequality. Use p >= 1 or algorithm="brute".'
+                    'metric. To resolve this problem either set p >= 1 or algorithm="brute".'
                 )
             warn(
                 "Mind that for 0 < p < 1, Minkowski metrics are not distance metrics. Continuing "
@@ -188,20 +242,27 @@ class MetricIndex:
                 "'w': try algorithm='ball_tree' or algorithm='brute' instead."
             )
 
-    def _prepare(self) -> None:
-        """What is derived from the options; never stored."""
-        self._measure = Distances(self.X, self.metric, self.metric_params, self.p)
-        wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
-        tile = max(16, _CELLS // max(1, wide))
-        self._row_step, self._query_step = min(_ROWS, tile), min(_QUERIES, tile)
+    @cached_property
+    def _measure(self) -> Distances:
+        return Distances(self.X, self.metric, self.metric_params, self.p)
+
+    @cached_property
+    def _tree(self) -> SklearnTree | None:
         kind = self._tree_kind()
-        self._tree = None
-        if kind is not None:
-            metric = self._measure.metric
-            if not isinstance(metric, DistanceMetric):
-                metric = DistanceMetric.get_metric(metric, **self._measure.params)
-            tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
-            self._tree = SklearnTree(self.X, tree, metric, self.n_jobs)
+        if kind is None:
+            return None
+        n, d = self.X.shape
+        require_memory(8.0 * n * (d + 2), "A tree of the rows", 'Use algorithm="brute".')
+        metric = self._measure.metric
+        if not isinstance(metric, DistanceMetric):
+            metric = DistanceMetric.get_metric(metric, **self._measure.params)
+        tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
+        return SklearnTree(self.X, tree, metric, self.n_jobs)
+
+    def _tile(self) -> int:
+        """Rows that may be made dense, in float64, at a time."""
+        wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
+        return max(16, _CELLS // max(1, wide))
 
     def _tree_kind(self) -> Any:
         """KDTree, BallTree, or None for brute force, as scikit-learn chooses."""
@@ -231,15 +292,11 @@ class MetricIndex:
         return Q.toarray() if sparse.issparse(Q) else Q
 
     def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
-        tiles = spans(m, self._query_step)
+        tiles = spans(m, min(_QUERIES, self._tile()))
         jobs = self.n_jobs if len(tiles) > 1 else 1  # one tile is not worth a pool of threads
         for _ in map_in_order(search, tiles, n_jobs=jobs, label="neighbours", total=len(tiles)):
             pass
 
     def __getstate__(self) -> dict[str, Any]:
-        """The rows and options; the tree is built again."""
+        """The rows and options; the tree is built again when it is needed."""
         return {key: value for key, value in vars(self).items() if not key.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._prepare()

@@ -30,7 +30,7 @@ def appoint(
     if pairs[0] is not None:
         if y is not None:
             raise InputError("give y or pairs, not both: a space is judged by one of them.")
-        found = from_ids(X, pairs[0], 2, ids=pairs[1])
+        found = from_ids(X, pairs[0], 2, ids=pairs[1]).without_repeats()
         options = {**options, "set_aside": False}
         return PairJudge(X, found.rows, np.asarray(found.sign) > 0, **options), scale
     if y is None:
@@ -79,7 +79,7 @@ def _neighbors(k: int | None, n: int, n_folds: int) -> int:
 
 
 def _different_units(X: Array) -> bool:
-    reach = np.ptp(X.astype(np.float64), axis=0)
+    reach = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     reach = reach[reach > 0]
     if len(reach) == 0:
         return False

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.metrics.learners import PairLearner
+from nearfold.metrics.pairs import PairsMixin
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality.held_out import held_out_score, share_error
@@ -249,7 +249,7 @@ class PairJudge(Judge):
     def fit(self, model: Any, rows: Ints) -> None:
         """Fit on these pairs (their numbers), if the model takes pairs, else on rows."""
         steps = [step for _, step in getattr(model, "steps", [("", model)])]
-        if not isinstance(steps[-1], PairLearner):
+        if not isinstance(steps[-1], PairsMixin):
             model.fit(self.X[:: -(-len(self.X) // _MOST_ROWS)])
             return
         X = self.X
