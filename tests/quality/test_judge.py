@@ -139,6 +139,20 @@ def test_memory_is_bounded(budget):
         judge_space(X, Z)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_memory_budget_changes_no_bit(budget, order):
+    random = np.random.default_rng(0)
+    X = np.asarray(random.normal(size=(700, 60)) + 10, order=order)
+    Z = X[:, :12] + random.normal(size=(700, 12))
+    found = []
+    for size in ("2GB", "1MB"):  # the centred tables are kept, or not
+        budget(size)
+        found.append(judge_space(X, Z))
+    assert found[0].summary() == found[1].summary()
+    np.testing.assert_array_equal(found[0].stress.per_row, found[1].stress.per_row)
+    np.testing.assert_array_equal(found[0].co_ranking.q_nx, found[1].co_ranking.q_nx)
+
+
 def test_too_many_neighbours_are_lowered_and_said():
     X, Z = oracle.two_spaces(n=15)
     with pytest.warns(NearfoldWarning, match="n_neighbors=10 is not less than half of the 15"):
@@ -185,4 +199,4 @@ def test_progress_is_told_and_can_stop_the_work():
 
     with nearfold.progress(stop), pytest.raises(Cancelled):
         judge_space(X, Z)
-    assert seen == [("judging the space", 1, 5), ("judging the space", 2, 5)]
+    assert seen == [("judging the space", 1, 10), ("judging the space", 2, 10)]

@@ -1,4 +1,4 @@
-"""The judge that matters most: a nearest-neighbour learner on rows the space has not seen.
+"""The score of a nearest-neighbour learner on held-out rows of a space.
 
     classification  the share of held-out rows whose class is predicted right
     regression      R^2 = 1 - sum (y - y^)^2 / sum (y - mean y)^2
@@ -75,13 +75,13 @@ def held_out_score(
 
 def _score_classes(truth: Array, predictions: Array, model: Any, k: int) -> HeldOut:
     right = (predictions == truth).astype(np.float64)
-    n, share = len(right), float(right.mean())
+    n, count, share = len(right), int(right.sum()), float(right.mean())
     labels = np.unique(np.concatenate([model.classes_, truth]))
     cell = np.searchsorted(labels, truth) * len(labels) + np.searchsorted(labels, predictions)
     confusion = np.bincount(cell, minlength=len(labels) ** 2).reshape(len(labels), -1)
     return HeldOut(
         share,
-        wilson_interval(share, n),
+        wilson_interval(count, n),
         share_error(share, n),
         right,
         predictions,
@@ -99,12 +99,12 @@ def share_error(share: float, n: int) -> float:
     return float(np.sqrt(smoothed * (1 - smoothed) / (n + 4)))
 
 
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """95 % interval of a share of n independent trials."""
-    z2 = _NORMAL_95**2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _NORMAL_95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+def wilson_interval(count: int, n: int) -> tuple[float, float]:
+    """95 % interval of the share count / n of independent trials."""
+    from scipy.stats import binomtest  # slow to import
+
+    interval = binomtest(count, n).proportion_ci(0.95, "wilson")
+    return float(interval.low), float(interval.high)
 
 
 def _score_numbers(truth: Array, predictions: Array, model: Any, k: int) -> HeldOut:

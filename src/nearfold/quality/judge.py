@@ -15,7 +15,7 @@ import numpy as np
 from nearfold.errors import warn
 from nearfold.notation import Floats, Ints
 from nearfold.quality.co_ranking import CoRanking, RankCounts
-from nearfold.quality.neighborhoods import strangers
+from nearfold.quality.neighborhoods import row_trustworthiness
 from nearfold.quality.passes import over_rows, ranks_of
 from nearfold.quality.result import Judged, Quality, check_neighbors, choose_rows
 from nearfold.quality.shepard import Shepard, shepard_of_spaces
@@ -141,7 +141,8 @@ def _one_pass(
             X_order, Z_order = original.order(int(i), x, many), embedded.order(int(i), z, many)
             X_rank, Z_rank = ranks_of(X_order), ranks_of(Z_order)
             there = X_rank[Z_order[:k]]
-            trust, kept = strangers(there, n), strangers(Z_rank[X_order[:k]], n)
+            trust = row_trustworthiness(there, n)
+            kept = row_trustworthiness(Z_rank[X_order[:k]], n)
             overlap = float((there <= k).mean())
             auc = counting.add(counts, X_rank, Z_order, many)
             found.append((trust, kept, overlap, auc, *sums.of_row(x, z)))

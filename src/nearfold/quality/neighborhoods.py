@@ -1,4 +1,4 @@
-"""Are neighbours still neighbours? Trustworthiness, continuity, overlap.
+"""How well neighbourhoods are kept: trustworthiness, continuity, overlap.
 
 Symbols: n rows, k neighbours; N_X(i), N_Z(i) the k nearest of row i in the original and in the
 new space; r_X(i, j), r_Z(i, j) the place of j among all other rows by distance from i, 1 first.
@@ -7,9 +7,9 @@ new space; r_X(i, j), r_Z(i, j) the place of j among all other rows by distance 
     continuity       the same with the spaces exchanged: j in N_X(i), r_Z(i, j)
     overlap          1 / (n k) sum_i |N_X(i) and N_Z(i)|
 
-Trustworthiness falls when strangers come near (Venna and Kaski, 2001), continuity when
-neighbours are torn apart. Both are 1 at best and 0 at worst, for every row; by chance about 1/2.
-The scale holds for k < n / 2 only.
+Trustworthiness falls when rows that were far become neighbours (Venna and Kaski, 2001), continuity
+when neighbours are separated. Both are 1 at best and 0 at worst, for every row; about 1/2 by
+chance. The scale is valid for k < n / 2 only.
 
 Ties: equal distances by the smaller row number, in both spaces. scikit-learn's `trustworthiness`
 leaves their order open, so that on tables with many equal distances its value may differ; without
@@ -49,7 +49,7 @@ def trustworthiness(
     """
     original, embedded = check_spaces(X, Z, metric)
     k = check_neighbors(n_neighbors, original.n)
-    return float(_kept_order(original, _nearest(embedded, k, n_jobs), n_jobs).mean())
+    return float(_per_row(original, _nearest(embedded, k, n_jobs), n_jobs).mean())
 
 
 def continuity(
@@ -58,7 +58,7 @@ def continuity(
     """How far the neighbours in X stayed together: 1 if all of them are neighbours in Z."""
     original, embedded = check_spaces(X, Z, metric)
     k = check_neighbors(n_neighbors, original.n)
-    return float(_kept_order(embedded, _nearest(original, k, n_jobs), n_jobs).mean())
+    return float(_per_row(embedded, _nearest(original, k, n_jobs), n_jobs).mean())
 
 
 def neighbor_overlap(
@@ -77,8 +77,8 @@ def neighbor_overlap(
     return len(common) / a.size
 
 
-def strangers(ranks: Array, n: int) -> float:
-    """1 - the scaled sum of max(0, rank - k) over a row's k neighbours: see above."""
+def row_trustworthiness(ranks: Array, n: int) -> float:
+    """1 - the scaled sum of max(0, rank - k) over a row's k neighbours in the other space."""
     k = len(ranks)
     excess = float(np.maximum(ranks - k, 0).sum())
     return 1.0 - 2.0 * excess / (k * (2.0 * n - 3.0 * k - 1.0))
@@ -88,15 +88,15 @@ def _nearest(space: Space, k: int, n_jobs: int | None) -> Ints:
     return build_index(space.X, metric=space.metric, n_jobs=n_jobs, k_hint=k).nearest(None, k)[1]
 
 
-def _kept_order(space: Space, near: Ints, n_jobs: int | None) -> Floats:
-    """For each row: whether the rows said to be near it are near it in this space."""
+def _per_row(space: Space, near: Ints, n_jobs: int | None) -> Floats:
+    """The trustworthiness of each row, given its neighbours `near` in the other space."""
     many = many_pairs(space.n, space.n)
 
     def judge(rows: Ints, measured: list[Floats]) -> list[float]:
         kept = []
         for i, values in zip(rows, measured[0], strict=True):
             rank = ranks_of(space.order(int(i), values, many))
-            kept.append(strangers(rank[near[i]], space.n))
+            kept.append(row_trustworthiness(rank[near[i]], space.n))
         return kept
 
     every = np.arange(space.n)

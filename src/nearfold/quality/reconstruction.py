@@ -1,11 +1,11 @@
-"""What a reduction loses: rows against what `inverse_transform` makes of their place.
+"""The reconstruction error: rows against `inverse_transform` of their coordinates.
 
     value    sum_i |x_i - x^_i|^2 / sum_i |x_i - mean|^2     the share of variance lost
     per row  n |x_i - x^_i|^2 / sum |x - mean|^2             their mean is the value
 
 0: nothing is lost; 1: no better than the mean row. For PCA on its own rows it is
-1 - sum of `explained_variance_ratio_`. On held-out rows it says what the space misses of them. If
-the rows do not vary at all it is 0 where they are given back, else infinite.
+1 - sum of `explained_variance_ratio_`. Rows that do not vary at all have an error of 0 where they
+are reconstructed exactly, else an infinite one.
 """
 
 from __future__ import annotations
@@ -14,32 +14,29 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
-from nearfold.blocks import get_memory
+from nearfold.blocks import spans
 from nearfold.errors import InputError
 from nearfold.inputs import check_rows
 from nearfold.quality.result import Quality
 from nearfold.run import steps
 
-_LEAST, _MOST = 64, 8192  # rows of a block
+_CELLS = 2**19  # values of a block
 
 
 def reconstruction_error(model: Any, X: Any) -> Quality:
     """The share of the variance of X that a fitted model loses, and of each row."""
     if not hasattr(model, "inverse_transform"):
         raise InputError(
-            f"{type(model).__name__} cannot take rows back (it has no inverse_transform), so there "
-            "is no reconstruction to compare. PCA, IncrementalPCA and KernelPCA with "
+            f"{type(model).__name__} has no inverse_transform, so there is no reconstruction to "
+            "compare. PCA, IncrementalPCA and KernelPCA with "
             "fit_inverse_transform=True can."
         )
     table = check_rows(X)
     n, d = table.shape
-    step = int(np.clip(get_memory() / 8 / (32.0 * d), _LEAST, _MOST))
     mean = table.mean(axis=0, dtype=np.float64)
     lost, total = np.empty(n), 0.0
-    spans = [slice(a, min(a + step, n)) for a in range(0, _num_samples(X), step)]
-    for span in steps(spans, "reconstructing"):
+    for span in steps(spans(n, max(1, _CELLS // d)), "reconstructing"):
         given = _safe_indexing(X, np.arange(span.start, span.stop))  # frames keep their names
         back = np.asarray(model.inverse_transform(model.transform(given)), dtype=np.float64)
         if back.shape != table[span].shape:

@@ -1,4 +1,4 @@
-"""What a judge says: a number, the same for each row, and how sure it is."""
+"""The result of a quality measure: a value, the same per row, and its interval."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Quality:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Which rows are judged, and what to tell if they are not all."""
+    """Which rows are judged, and a notice if they are not all."""
 
     rows: Ints  # ascending
     n: int
@@ -75,9 +75,9 @@ class Judged:
     def interval(
         self, value: float, influence: Floats, limits: tuple[float, float]
     ) -> tuple[float, float] | None:
-        """95 %, by the normal law, of a value that moves with the mean of `influence`.
+        """95 % normal interval of a value whose influence function per row is `influence`.
 
-        Drawn without replacement, so the error shrinks to nothing as all rows are judged.
+        Rows are drawn without replacement, so the error vanishes as all rows are judged.
         """
         m = len(self.rows)
         if self.all_rows:

@@ -1,10 +1,10 @@
-"""A table as a space: who is how far from whom, and who is nearer, exactly.
+"""The distances from a row to all rows of a table, and their exact order.
 
-A row's distances to all others come from one matrix product in float64 (few columns: from the
-differences themselves). The product rounds; where two distances are so close that rounding could
-have changed their order, both are measured again from their differences, so the order is that of
-float64 differences, equal ones by the smaller row number, as in `nearfold.neighbors`. Tables of
-whole numbers (pixels, counts) are moved by whole numbers only: their products do not round at all.
+Distances come from one matrix product in float64 (for few columns from differences). The product
+rounds; where two distances are so close that rounding could have changed their order, both are
+measured again from their differences, so the order is that of float64 differences, ties by the
+smaller row number, as in `nearfold.neighbors`. Tables of whole numbers (pixels, counts) are centred
+by whole numbers, so that their products do not round at all.
 
 Cost: n d per row, and a sort. Memory: what the caller's block of rows takes.
 """
@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import get_memory
+from nearfold.blocks import get_memory, spans
 from nearfold.errors import InputError
 from nearfold.inputs import check_distances, check_rows, refuse_extreme
+from nearfold.linalg import pair_squares, square_norms, squared_distance_error, squared_distances
 from nearfold.neighbors import is_euclidean
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats, Ints
 
-_FEW = 8  # columns: differences one by one are then as fast as a product, and do not round more
+_NARROW = 8  # columns up to which differences are as fast as a product
 _CELLS = 2**17  # values of a tile of the table
 _TILE = 1024  # rows of a tile: with it a tile of distances stays in a core's cache
 _DOUBT = 1e-7  # a square this small beside those of its rows has lost half its digits
-_PLAIN_PAIRS = 10_000_000  # below it NumPy has sorted before a compiler would be ready
+_PLAIN_PAIRS = 10_000_000  # JIT compilation of the sort dominates below this number
 _TOGETHER = 32  # pairs measured by one call of another metric
 _WHOLE = 2.0**52  # whole numbers below it, and sums of two of them, are exact
-_FARTHEST = 1e150  # a centre beyond it means rows that are all equal: they could not differ there
-_EPS = float(np.finfo(np.float64).eps)
+_FARTHEST = 1e150  # rows about a centre beyond it are all equal: their differences would overflow
 
 
-def check_table(X: Any, name: str) -> Array:
+def check_dense(X: Any, name: str) -> Array:
     """A dense, finite table of floats with at least three rows."""
     if sparse.issparse(X):
         raise InputError(
@@ -49,7 +49,7 @@ def check_table(X: Any, name: str) -> Array:
 
 def check_spaces(X: Any, Z: Any, metric: Any = "euclidean") -> tuple[Space, Space]:
     """The two spaces of the same rows: the original under its metric, the new one Euclidean."""
-    X, Z = check_table(X, "X"), check_table(Z, "Z")
+    X, Z = check_dense(X, "X"), check_dense(Z, "Z")
     if len(X) != len(Z):
         raise InputError(
             f"X has {len(X)} rows and Z has {len(Z)}: both must hold the same rows, in order."
@@ -73,7 +73,7 @@ class Space:
             self._other = Distances(X, metric)
 
     def _prepare(self) -> None:
-        """The centre that products are taken about, and what they may be off by."""
+        """The centre about which products are taken, and a bound of their error."""
         X = self.X
         spread = X.max(axis=0) / 2.0 - X.min(axis=0) / 2.0
         refuse_extreme(float(spread.max(initial=0.0)), np.float64)
@@ -83,16 +83,16 @@ class Space:
         whole = self._is_whole(spread)
         if whole:
             self._centre = np.rint(self._centre)
-        self._rounds = X.shape[1] > _FEW and not whole
-        self._ready = None
-        if X.shape[1] > _FEW and 8.0 * X.size <= get_memory() / 4:
-            self._ready = X - self._centre
-        sizes = [np.einsum("ij,ij->i", part, part) for part in map(self._tile, self._tiles())]
-        self._sizes = np.concatenate(sizes)
-        # |error of a square| <= 4 eps ((d + 4) reach^2 + |centre| reach): product, then centring
-        reach = np.sqrt(self._sizes) + np.sqrt(self._sizes.max())
+        self._rounds = X.shape[1] > _NARROW and not whole
+        # Kept where it fits: the same bits, in the same layout, as centring each tile anew.
+        self._kept: Floats | None = None
+        if X.shape[1] > _NARROW and 8.0 * X.size <= get_memory() / 4:
+            self._kept = self._centred(slice(None))
+        tiles = [square_norms(self._centred(tile)) for tile in self._tiles()]
+        self._norms = np.concatenate(tiles)
+        reach = np.sqrt(self._norms) + np.sqrt(self._norms.max())
         offset = min(float(np.abs(self._centre).max()) * X.shape[1] ** 0.5, _FARTHEST)
-        self._margin = 4 * _EPS * ((X.shape[1] + 4) * reach**2 + offset * reach)
+        self._error = squared_distance_error(X.shape[1], reach, offset)
 
     def _is_whole(self, spread: Floats) -> bool:
         """Whether all values are whole numbers whose products about a whole centre are exact."""
@@ -101,14 +101,13 @@ class Space:
         return all((part == np.rint(part)).all() for part in (self.X[a] for a in self._tiles()))
 
     def _tiles(self) -> list[slice]:
-        step = min(_TILE, max(64, _CELLS // max(1, self.X.shape[1])))
-        return [slice(a, a + step) for a in range(0, self.n, step)]
+        return spans(self.n, min(_TILE, max(64, _CELLS // max(1, self.X.shape[1]))))
 
-    def _tile(self, rows: Any) -> Floats:
-        """Some rows about the centre, in float64."""
-        if self._ready is not None:
-            return self._ready[rows]
-        return np.asarray(np.subtract(self.X[rows], self._centre, dtype=np.float64))
+    def _centred(self, rows: Any) -> Floats:
+        """Some rows about the centre, in float64 and C order."""
+        if self._kept is not None:
+            return self._kept[rows]
+        return np.subtract(self.X[rows], self._centre, dtype=np.float64, order="C")
 
     def measure(self, rows: Ints) -> Floats:
         """How far some rows are from all: (b, n) squared distances, or distances of other metrics.
@@ -118,57 +117,48 @@ class Space:
         if self.metric == "precomputed":
             return np.array(self.X[rows], dtype=np.float64)
         measured = np.empty((len(rows), self.n))
+        by_product = self.is_euclidean and self.X.shape[1] > _NARROW
+        here = self._centred(rows) if by_product else self.X[rows]
         for tile in self._tiles():
             if not self.is_euclidean:
-                measured[:, tile] = self._other.between(self.X[rows], self.X[tile])
-            elif self.X.shape[1] <= _FEW:
-                self._by_difference(rows, tile, measured[:, tile])
+                measured[:, tile] = self._other.between(here, self.X[tile])
+            elif by_product:
+                self._by_product(here, rows, tile, measured[:, tile])
             else:
-                self._by_product(rows, tile, measured[:, tile])
+                self._by_difference(here, self.X[tile], measured[:, tile])
         measured[np.arange(len(rows)), rows] = 0.0
         return measured if self.is_euclidean else _refuse_undefined(measured, self.metric)
 
-    def _by_difference(self, rows: Ints, tile: slice, squares: Floats) -> None:
-        here, there = self.X[rows].astype(np.float64), self.X[tile].astype(np.float64)
+    def _by_difference(self, here: Array, there: Array, squares: Floats) -> None:
+        here, there = here.astype(np.float64), there.astype(np.float64)
         squares[:] = 0.0
         for c in range(self.X.shape[1]):
             difference = np.subtract.outer(here[:, c], there[:, c])
             difference *= difference
             squares += difference
 
-    def _by_product(self, rows: Ints, tile: slice, squares: Floats) -> None:
-        np.matmul(self._tile(rows), self._tile(tile).T, out=squares)
-        squares *= -2.0
-        sizes = np.add.outer(self._sizes[rows], self._sizes[tile])
-        squares += sizes
+    def _by_product(self, here: Floats, rows: Ints, tile: slice, squares: Floats) -> None:
+        a, b = self._norms[rows], self._norms[tile]
+        squares[:] = squared_distances(here, self._centred(tile), a, b)
         if self._rounds:
-            sizes *= _DOUBT
-            doubtful = squares <= sizes
+            doubtful = squares <= _DOUBT * np.add.outer(a, b)
             if doubtful.any():
-                a, b = np.nonzero(doubtful)
-                squares[a, b] = self.square_lengths(rows[a], b + tile.start)
+                i, j = np.nonzero(doubtful)
+                squares[i, j] = pair_squares(self.X, self.X, rows[i], j + tile.start)
             np.maximum(squares, 0.0, out=squares)
-
-    def square_lengths(self, a: Ints, b: Ints) -> Floats:
-        """Squared Euclidean distances of rows a to rows b, pair by pair, from differences."""
-        squares = np.empty(len(a))
-        step = max(1, _CELLS // 4 // max(1, self.X.shape[1]))
-        for start in range(0, len(a), step):
-            few = slice(start, start + step)
-            difference = np.subtract(self.X[a[few]], self.X[b[few]], dtype=np.float64)
-            squares[few] = np.einsum("ij,ij->i", difference, difference)
-        return squares
 
     def pair_lengths(self, a: Ints, b: Ints) -> Floats:
         """Distances of rows a to rows b, pair by pair."""
         if self.is_euclidean:
-            return np.sqrt(self.square_lengths(a, b))
+            parts = spans(len(a), max(1, _CELLS // 4 // self.X.shape[1]))
+            squares = [pair_squares(self.X, self.X, a[few], b[few]) for few in parts]
+            return np.sqrt(np.concatenate(squares))
         if self.metric == "precomputed":
             return np.asarray(self.X[a, b], dtype=np.float64)
-        found = []
-        for start in range(0, len(a), _TOGETHER):  # a small square, of which the diagonal is asked
-            few = slice(start, start + _TOGETHER)
-            found.append(np.diagonal(self._other.between(self.X[a[few]], self.X[b[few]])))
+        found = [
+            np.diagonal(self._other.between(self.X[a[few]], self.X[b[few]]))
+            for few in spans(len(a), _TOGETHER)
+        ]
         return _refuse_undefined(np.concatenate(found), self.metric)
 
     def lengths(self, measured: Floats) -> Floats:
@@ -176,29 +166,30 @@ class Space:
         return np.sqrt(measured) if self.is_euclidean else measured
 
     def order(self, row: int, measured: Floats, many: bool) -> Array:
-        """All other rows, nearest first, given the row's measure (n,). `many`: it will be called
-        so often that a compiled sort is worth its start.
+        """All other rows, nearest first, given the row's measure (n,).
+
+        `many`: it will be called so often that compiling a sort pays.
         """
         order = _sort(measured, row, many)
         if self.is_euclidean and self._rounds:
-            close = np.diff(measured[order]) <= 2 * self._margin[row]
+            close = np.diff(measured[order]) <= 2 * self._error[row]
             if close.any():
-                self._settle(row, order, close)
+                self._sort_again(row, order, close)
         return order
 
-    def _settle(self, row: int, order: Array, close: Array) -> None:
-        """Sort again, by differences, the runs in which each is close to the next."""
+    def _sort_again(self, row: int, order: Array, close: Array) -> None:
+        """Sort the runs in which each distance is close to the next by exact differences."""
         doubtful = np.zeros(len(order), dtype=bool)
         doubtful[:-1] |= close
         doubtful[1:] |= close
         run = np.concatenate([[0], np.cumsum(~close)])[doubtful]
         others = order[doubtful]
-        squares = self.square_lengths(np.full(len(others), row), others)
+        squares = pair_squares(self.X, self.X, np.full(len(others), row), others)
         order[doubtful] = others[np.lexsort((others, squares, run))]
 
 
 def many_pairs(rows: int, n: int) -> bool:
-    """Whether a compiled sort is worth its start."""
+    """Whether so many pairs are sorted that compiling the sort pays."""
     return rows * n > _PLAIN_PAIRS
 
 

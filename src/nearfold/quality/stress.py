@@ -1,4 +1,4 @@
-"""Are distances kept? Stress: what is left of them after the best common scale.
+"""Stress: how far distances differ from the original ones, up to one common scale.
 
 Symbols: D_ij distances in the original space, d_ij in the new one, sums over pairs i < j.
 
@@ -8,7 +8,7 @@ Symbols: D_ij distances in the original space, d_ij in the new one, sums over pa
                                                                   of ratio MDS has this minimum)
     scale       the a of that minimum, sum D d / sum d^2
 
-`value` runs from 0, all distances kept up to one scale, to 1, all rows on one spot. `per_row` is
+`value` runs from 0, all distances kept up to one scale, to 1, all rows at one point. `per_row` is
 the same for the pairs of one row, at the common scale.
 
 Numerics: sums are those of e = D - a0 d for an a0 near the best scale (that of one row), so that
@@ -86,7 +86,7 @@ class StressSums:
 
 
 def _shares(part: Floats, whole: Floats) -> Floats:
-    """part / whole; where the whole is 0, 0 if the part is too, else 1 (torn from one spot)."""
+    """part / whole; where the whole is 0, 0 if the part is too, else 1 (equal rows separated)."""
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), (part > 0).astype(float))
 
 
