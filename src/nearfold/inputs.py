@@ -222,7 +222,7 @@ def check_distances(D: Array) -> None:
     """Raise unless D is a square, symmetric, finite matrix of distances with a zero diagonal."""
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise InputError(
-            f"Precomputed distances: array must be 2-dimensional and square, one row and one column "
+            "Precomputed distances: array must be 2-dimensional and square, one row and one column "
             f"per sample; this one is {D.shape[0]} x {D.shape[1]}."
         )
     refuse_nonfinite(D)
