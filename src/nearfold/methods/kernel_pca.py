@@ -26,7 +26,6 @@ input space on the embedding, as scikit-learn does, unless `inverse_gamma` is gi
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -42,16 +41,23 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import get_memory, require_memory, show_bytes, spans
-from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
-from nearfold.inputs import check_table, refuse_overflow
+from nearfold.blocks import spans
+from nearfold.errors import InputError, warn
+from nearfold.inputs import check_table
 from nearfold.linalg import axis_signs, clamp_spectrum, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
-from nearfold.linalg.krylov import TopPairs, lanczos_bytes
+from nearfold.linalg.krylov import TopPairs
 from nearfold.methods.kernel_functions import NAMES, KernelFunction, tile_side
 from nearfold.methods.kernel_low_rank import low_rank_axes, rank_limits
 from nearfold.methods.kernel_preimage import learn_from_all, learn_from_some, reconstruct
-from nearfold.methods.pca import PCA
+from nearfold.methods.kernel_routes import (
+    choose_route,
+    given_kernel,
+    linear_axes,
+    refuse_overflowing,
+    solved_densely,
+    warn_of_no_variation,
+)
 from nearfold.methods.principal_components import center_and_project
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, random_state, reporting
@@ -69,13 +75,6 @@ from nearfold.state import (
     size,
     text,
 )
-
-_SIDE = 512  # of a tile of a given kernel
-
-
-def solved_densely(m: int, k: int) -> bool:
-    """Whether all eigenpairs at once are the better way to k of them."""
-    return m <= 200 or k > m // 5
 
 
 def kernel_operator(
@@ -120,7 +119,7 @@ def project(K: Array, row_means: Floats, alpha: Floats) -> Floats:
     return np.asarray(K @ alpha)  # (10.25)
 
 
-def refuse_negative(lam: Floats, dtype: Any) -> Floats:
+def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
     """Eigenvalues with rounding and negative ones set to zero, the latter with a warning."""
     largest = max(float(lam.max(initial=0.0)), 0.0)
     negative = lam[lam < -(float(np.finfo(dtype).eps) ** 0.5) * largest]
@@ -131,36 +130,6 @@ def refuse_negative(lam: Floats, dtype: Any) -> Floats:
             "clamped to 0.",
         )
     return clamp_spectrum(lam, dtype)
-
-
-def symmetric_part(K: Array, n_jobs: int | None) -> Array:
-    """K itself if it is symmetric up to rounding."""
-    pieces = spans(len(K), _SIDE)
-    pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
-
-    def compare(pair: tuple[slice, slice]) -> tuple[float, float]:
-        upper, lower = K[pair], K[pair[::-1]].T
-        return float(np.abs(upper - lower).max()), float(np.abs(upper).max())
-
-    off, largest = np.max(list(map_in_order(compare, pairs, n_jobs=n_jobs)), axis=0)
-    if not off > 1e-6 * largest:
-        return K
-    require_memory(1.2 * K.nbytes, "The symmetric part of the kernel", "Give a symmetric kernel.")
-    S = K + K.T
-    S /= 2
-    return np.asarray(S)
-
-
-@np.errstate(over="ignore")
-def _sum_of_squares(X: Any) -> float:
-    values = X.data if sparse.issparse(X) else X.ravel(order="K")
-    return float(np.einsum("i,i->", values, values))
-
-
-def _rows_vary(X: Any) -> bool:
-    if sparse.issparse(X):
-        return bool((X.max(axis=0) - X.min(axis=0)).count_nonzero())
-    return any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))
 
 
 def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
@@ -387,10 +356,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._function = self._make_function(self.gamma_)
         k = m if self.n_components is None else min(m, int(self.n_components))
         with reporting(self.verbose):
-            if self.kernel == "precomputed":
-                self._solve_given(X, k)
-            else:
-                self._solve(X, k)
+            self._solve(X, k)
             if self.fit_inverse_transform:
                 self._learn_preimage(X)
         return self
@@ -407,90 +373,33 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
     def _solve(self, X: Any, k: int) -> None:
-        if not callable(self.kernel) and self.kernel != "cosine":
-            refuse_overflow(_sum_of_squares(X), X, getattr(self, "feature_names_in_", None))
         self.approximation_: str | None = None
+        if self.kernel == "precomputed":
+            K = given_kernel(X, k, self.n_jobs)
+            self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")
+            return
+        if not callable(self.kernel) and self.kernel != "cosine":
+            refuse_overflowing(X, getattr(self, "feature_names_in_", None))
         if self.kernel == "linear" and isinstance(self.low_rank, str):
             self._solve_linear(X, k)
             return
         self._function.measure_from_mean(X)
-        route = self._choose_route(X, k)
+        route = choose_route(X, k, self.low_rank, self.copy_X)
         if route == "low rank":
             self._solve_low_rank(X, k)
         else:
             self.X_fit_ = X.copy() if self.copy_X else X
-            B = kernel_operator(
-                X,
-                self._function,
-                k,
-                held=route == "held",
-                exact=self.low_rank == "never",
-                n_jobs=self.n_jobs,
-            )
+            held, exact = route == "held", self.low_rank == "never"
+            B = kernel_operator(X, self._function, k, held=held, exact=exact, n_jobs=self.n_jobs)
             self._keep_exact(B, k, route)
-        if not self.eigenvalues_.any() and _rows_vary(X):
-            warn(
-                "the kernel of these rows does not vary beyond rounding: every coordinate is 0. "
-                "Scale the columns, or choose another gamma or kernel."
-            )
-
-    def _choose_route(self, X: Any, k: int) -> str:
-        if not isinstance(self.low_rank, str):
-            return "low rank"
-        m, itemsize = X.shape[0], X.dtype.itemsize
-        kept = 0.0 if not self.copy_X else float(X.data.nbytes)
-        basis = lanczos_bytes(m, k, itemsize) + kept
-        work = 36.0 * m * m + kept if solved_densely(m, k) else basis
-        needed = itemsize * m * m + work
-        if needed <= get_memory():
-            return "held"
-        if self.low_rank == "never":
-            require_memory(basis, f"A basis for {k} axes", "Ask for fewer axes.")
-            return "computed"
-        warn(
-            f"the kernel of {m:,} rows and its eigenvectors need {show_bytes(needed)}, more than "
-            "the memory budget: a factor of low rank is used (see approximation_; low_rank='never' "
-            "computes the kernel at each pass instead, and low_rank=r pins the rank).",
-            ApproximationWarning,
-        )
-        return "low rank"
-
-    def _solve_given(self, X: Any, k: int) -> None:
-        m, itemsize = X.shape[0], X.dtype.itemsize
-        if m != X.shape[1]:
-            raise InputError(
-                f"Kernel matrix must be a square matrix. Input is a {m}x{X.shape[1]} matrix."
-            )
-        dense = 36.0 * m * m if solved_densely(m, k) else lanczos_bytes(m, k, itemsize)
-        filled = float(itemsize * m * m) if sparse.issparse(X) else 0.0
-        advice = "Ask for fewer components, or give features instead of the kernel."
-        require_memory(filled + dense, f"{k} axes of a kernel of {m:,} rows", advice)
-        K = symmetric_part(X.toarray() if sparse.issparse(X) else X, self.n_jobs)
-        self.approximation_ = None
-        self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")
+        if not self.eigenvalues_.any():
+            warn_of_no_variation(X)
 
     def _solve_linear(self, X: Any, k: int) -> None:
-        """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
-        m, d = X.shape
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here
-            pca = PCA(min(k, m, d)).fit(X)
-        found = pca.singular_values_.astype(np.float64) ** 2
-        # Rows that are all equal have no direction, but a mean that rounds.
-        size = float(np.abs(pca.mean_).max(initial=0.0)) * float(np.finfo(X.dtype).eps)
-        found = clamp_spectrum(np.where(found > 64 * m * size**2, found, 0.0), X.dtype)
-        axes = pca.components_.T * (found > 0).astype(X.dtype)
-        V = center_and_project(X, pca.mean_, axes)  # (10.19)
-        V /= np.where(found > 0, np.sqrt(found), 1.0).astype(V.dtype)
-        missing = min(k, m) - len(found)  # beyond the rank eigenvalues and coordinates are zero
-        if missing:
-            found = np.pad(found, (0, missing))
-            V, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (V, axes))
-        ratio = float(pca.explained_variance_ratio_.sum())
-        trace = float(found.sum()) / ratio if ratio > 0 else 0.0
+        found = linear_axes(X, k)
         self.route_, self.X_fit_ = "principal", X
-        kept, signs = self._keep(found, V, trace, X.dtype)
-        self._linear_mean, self._linear_axes = pca.mean_, axes[:, kept] * signs
+        kept, signs = self._keep(found.lam, found.V, found.trace, X.dtype)
+        self._linear_mean, self._linear_axes = found.mean, found.axes[:, kept] * signs
 
     def _solve_low_rank(self, X: Any, k: int) -> None:
         (m, d), itemsize = X.shape, X.dtype.itemsize
@@ -513,7 +422,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         pairs = kernel_axes(B, k, self.tol, self.max_iter)
         self.route_ = route
         self._row_means = B.row_means
-        lam = refuse_negative(pairs.values, B.dtype)
+        lam = clamp_and_warn(pairs.values, B.dtype)
         lam = np.where(lam > B.noise(), lam, 0.0)  # what is below is the rounding of K
         self._keep(lam, pairs.vectors, B.trace, B.dtype)
 

@@ -118,6 +118,12 @@ def embed(X: Array, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
     return bottom_of_gram(W, k, how.tol["eigen"], _SOLVERS[how.solver], how.max_iter)  # (10.31)
 
 
+def lle_bytes(m: int, k: int, method: str) -> float:
+    """The least that any route holds: lists, graph, I - W and a factor without fill; or M."""
+    patches = 0.0 if method == "standard" else 26.0 * m * (k + 1) ** 2  # as measured
+    return 100.0 * m * (k + 1) + patches
+
+
 def place(Q: Array, index: Any, Z: Floats, k: int, reg: float, n_jobs: int | None) -> Floats:
     """New rows by the weights that reconstruct them from the k nearest rows of the index."""
     placed = np.empty((len(Q), Z.shape[1]), dtype=Q.dtype)
@@ -292,22 +298,10 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Find the coordinates of the rows of X."""
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
-        k = self.n_neighbors
         with reporting(self.verbose):
-            self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=k)
-            distance, near = self.index_.nearest(None, k)
-            refuse_extreme(float(distance.max()), np.float64)
-            settled = apply_policy(
-                graph_of_lists(distance, near),
-                self.disconnected,
-                OutsideSearch(self.index_),
-                distance[:, -1],
-                k,
-                tree=True,
-            )
-            lists = NeighbourLists(near, bridge_ends(settled.bridges))
-            parts = [self._embed_piece(X, rows, lists) for rows in settled.pieces]
-        self.label_, self.pieces_ = settled.label, settled.pieces
+            self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
+            lists = self._find_neighbours()
+            parts = [self._embed_piece(X, rows, lists) for rows in self.pieces_]
         self.embedding_ = self._assemble(X, [pairs.vectors for pairs in parts])
         self.eigenvalues_ = parts[0].values
         self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
@@ -316,6 +310,22 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.converged_ = all(pairs.converged for pairs in parts)
         self._report(sum(pairs.null for pairs in parts))
         return self
+
+    def _find_neighbours(self) -> NeighbourLists:
+        """Line 1 of Algorithm 10.4, and the pieces of the graph, bridged or not."""
+        k = self.n_neighbors
+        distance, near = self.index_.nearest(None, k)
+        refuse_extreme(float(distance.max()), np.float64)
+        settled = apply_policy(
+            graph_of_lists(distance, near),
+            self.disconnected,
+            OutsideSearch(self.index_),
+            distance[:, -1],
+            k,
+            tree=True,
+        )
+        self.label_, self.pieces_ = settled.label, settled.pieces
+        return NeighbourLists(near, bridge_ends(settled.bridges))
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fit, and return `embedding_`."""
@@ -342,6 +352,8 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 "for method='ltsa', n_neighbors must be greater than n_components: a row and so "
                 "few neighbours always lie on a plane"
             )
+        advice = "Use fewer rows, and transform the others."
+        require_memory(lle_bytes(m, k, self.method), f"LLE of {m:,} rows", advice)
 
     def _embed_piece(self, X: Array, rows: Ints, lists: NeighbourLists) -> BottomPairs:
         """The embedding of one piece, its signs fixed, padded with zeros if the piece is tiny."""
