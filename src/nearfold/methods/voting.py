@@ -122,7 +122,7 @@ def pair_weights(weights: Weights, query: Ints, distance: Floats, count: Floats,
         apart = (distance > 0) & counted  # rows that count, so that no weight vanishes beside them
         np.minimum.at(nearest, query[apart], distance[apart])
         inverse = inverse_distances(distance, nearest[query], exact[query])
-        return np.where(counted, count * inverse, 0.0)
+        return count * np.where(counted, inverse, 0.0)  # which may be inf where none count
     assert callable(weights)
     parts = np.split(distance, np.searchsorted(query, np.arange(1, m)))
     found = [np.asarray(weights(part), dtype=np.float64).ravel() for part in parts]
