@@ -129,3 +129,24 @@ def test_a_constant_of_any_size_is_no_trouble():
     np.testing.assert_array_equal(
         space.order(4, space.measure(np.array([4]))[0], False), [0, 1, 2, 3, 5, 6, 7, 8]
     )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_ranks_are_places_in_the_order(name):
+    space = Space(TABLES[name])
+    measured = space.measure(np.arange(70))
+    for i in range(70):
+        order = space.order(i, measured[i], False)
+        np.testing.assert_array_equal(space.ranks(i, measured[i], order), np.arange(1, 70))
+
+
+def test_ranks_of_distances_closer_than_rounding():
+    """Rows on a sphere about the first one: only their differences tell which is nearer."""
+    X = np.random.default_rng(0).normal(size=(200, 40))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[0] = 0.0
+    X += 1e3
+    space = Space(X)
+    measured = space.measure(np.arange(1))
+    order = literal_order(X, 0)
+    np.testing.assert_array_equal(space.ranks(0, measured[0], order), np.arange(1, 200))

@@ -28,9 +28,9 @@ import numpy as np
 from nearfold.errors import InputError
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
-from nearfold.quality.passes import over_rows, ranks_of
+from nearfold.quality.passes import over_rows
 from nearfold.quality.result import check_neighbors
-from nearfold.quality.spaces import Space, check_spaces, many_pairs
+from nearfold.quality.spaces import Space, check_spaces
 
 
 def trustworthiness(
@@ -90,14 +90,12 @@ def _nearest(space: Space, k: int, n_jobs: int | None) -> Ints:
 
 def _per_row(space: Space, near: Ints, n_jobs: int | None) -> Floats:
     """The trustworthiness of each row, given its neighbours `near` in the other space."""
-    many = many_pairs(space.n, space.n)
 
     def judge(rows: Ints, measured: list[Floats]) -> list[float]:
-        kept = []
-        for i, values in zip(rows, measured[0], strict=True):
-            rank = ranks_of(space.order(int(i), values, many))
-            kept.append(row_trustworthiness(rank[near[i]], space.n))
-        return kept
+        return [
+            row_trustworthiness(space.ranks(int(i), values, near[i]), space.n)
+            for i, values in zip(rows, measured[0], strict=True)
+        ]
 
     every = np.arange(space.n)
     blocks = over_rows((space,), every, judge, "ranking neighbours", n_jobs)

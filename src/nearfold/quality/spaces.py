@@ -177,6 +177,30 @@ class Space:
                 self._sort_again(row, order, close)
         return order
 
+    def ranks(self, row: int, measured: Floats, others: Ints) -> Ints:
+        """The place (1 is nearest) of some other rows, given the row's measure (n,).
+
+        Counts the nearer rows instead of sorting all; those within rounding are measured again.
+        """
+        measured[row] = np.inf  # not among its own neighbours
+        error = 2 * self._error[row] if self.is_euclidean and self._rounds else 0.0
+        places = np.empty(len(others), dtype=np.int64)
+        for k, j in enumerate(others):
+            nearer = np.count_nonzero(measured < measured[j] - error)
+            close = np.flatnonzero(np.abs(measured - measured[j]) <= error)
+            places[k] = 1 + nearer + self._nearer_of(row, int(j), close)
+        return places
+
+    def _nearer_of(self, row: int, j: int, close: Ints) -> int:
+        """How many of the rows that are as far as j up to rounding come before it."""
+        if len(close) == 1:  # j itself
+            return 0
+        if not (self.is_euclidean and self._rounds):
+            return int(np.count_nonzero(close < j))
+        squares = pair_squares(self.X, self.X, np.full(len(close), row), close)
+        own = squares[np.searchsorted(close, j)]
+        return int(np.count_nonzero((squares < own) | ((squares == own) & (close < j))))
+
     def _sort_again(self, row: int, order: Array, close: Array) -> None:
         """Sort the runs in which each distance is close to the next by exact differences."""
         doubtful = np.zeros(len(order), dtype=bool)
