@@ -17,6 +17,8 @@ from sklearn import neighbors as sklearn_neighbors
 from sklearn.base import BaseEstimator
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import VALID_METRICS, BallTree, KDTree
+from sklearn.neighbors._base import KNeighborsMixin as SklearnKNeighbors
+from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighbors
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -193,7 +195,7 @@ def _rows_of(X: Any) -> Any:
     return X
 
 
-class KNeighborsMixin(sklearn_neighbors._base.KNeighborsMixin):
+class KNeighborsMixin(SklearnKNeighbors):
     """`kneighbors` and its graph."""
 
     def kneighbors(
@@ -222,7 +224,7 @@ class KNeighborsMixin(sklearn_neighbors._base.KNeighborsMixin):
             return self.index_.nearest(Q, k)
 
 
-class RadiusNeighborsMixin(sklearn_neighbors._base.RadiusNeighborsMixin):
+class RadiusNeighborsMixin(SklearnRadiusNeighbors):
     """`radius_neighbors` and its graph."""
 
     def radius_neighbors(
