@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check format bench loop clean help browser
+.PHONY: demo test check format bench memory loop clean help browser
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -29,6 +29,10 @@ format: $(VENV)/.check ## format and fix what can be fixed
 
 bench: $(VENV)/.bench ## measure against the peers; BENCH="--data mnist.npz" for the full table
 	$(BIN)/python -m bench $(BENCH)
+
+memory: $(VENV)/.test ## measure every estimator and command against the memory budget (hours)
+	$(BIN)/python -m tests.memory.harness $(MEMORY)
+	$(BIN)/python -m tests.memory.harness --commands
 
 loop: check test ## what to run before a commit
 

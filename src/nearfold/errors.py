@@ -3,6 +3,7 @@
     NearfoldError
     ├── InputError (also ValueError)        the data or a parameter cannot be used as given
     │   ├── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    │   ├── DisconnectedGraphError (also RuntimeError)  the neighbourhood graph is in pieces
     │   ├── PreprocessorError               a preprocessor could not look up the given ids
     │   ├── SingularMatrixError (also NumPy's LinAlgError)  a prior or its covariance is singular
     │   │   └── NonPSDError                 a matrix has a negative eigenvalue
@@ -20,7 +21,7 @@ Every error says what is wrong, where, and what to do about it.
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,12 +39,16 @@ class NonFiniteError(InputError):
     """The data hold NaN or inf."""
 
 
+class DisconnectedGraphError(InputError, RuntimeError):
+    """The neighbourhood graph is in pieces; a RuntimeError is what scikit-learn raises."""
+
+
 class PreprocessorError(InputError):
     """A metric learner's preprocessor could not look up the given ids."""
 
 
 class ModelFileError(InputError):
-    """A model file is damaged, forged, foreign, or from a future version."""
+    """A model file is damaged, invalid, foreign, or from a future version."""
 
 
 class MemoryBudgetError(NearfoldError, MemoryError):
@@ -102,7 +107,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    frame, depth = inspect.currentframe(), 1
+    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, category, stacklevel=depth)

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
@@ -70,7 +70,7 @@ def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
     return FileBytes(name, data, digest.hexdigest(), None)
 
 
-def _pieces(stream: IO[bytes], digest: hashlib._Hash, name: str) -> Iterator[bytes]:
+def _pieces(stream: IO[bytes], digest: Any, name: str) -> Iterator[bytes]:
     while piece := stream.read(_STEP):
         if not isinstance(piece, bytes):
             raise InputError(f"{name} was opened as text: open it in binary mode ('rb').")

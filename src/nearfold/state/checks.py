@@ -1,142 +1,35 @@
-"""What a fitted object holds, described once.
-
-A class says so in a public class attribute:
-
-    class PCA:
-        fitted_state = State(
-            n_features_in_=size("d"),
-            components_=array("k d"),
-            explained_variance_=array("k", least=0),
-            mean_=array("d"),
-            ...
-        )
-
-The letters of a shape are sizes. The first field that mentions one fixes it, and all others must
-agree; "n+1" is one more than n, a number stands for itself and "*" for any size. Model files
-check a state against this description when they write it and before anything is built from it
-(store/), and the tests check that every estimator keeps to its own.
-
-Constructor parameters are not part of it: `_parameter_constraints` describes those. What relates
-parameters and fields is checked by `_also`, which is given both.
-"""
+"""What a field may be: sizes, arrays, numbers, texts, other described objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearfold.errors import NearfoldError
+from nearfold.state.description import (
+    Check,
+    Sizes,
+    StateError,
+    bind,
+    check_object,
+    held_classes,
+    is_whole,
+    require,
+)
 
-Sizes = dict[str, int]
-Check = Callable[[Any, Sizes], None]  # raises StateError
-
-_KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
-
-
-class StateError(NearfoldError, ValueError):
-    """A value is not what its class says it holds."""
-
-
-class State:
-    """The fields of a fitted object and what each must be.
-
-    `_optional` names fields that may be absent. `_also` is called with all values (fields and, if
-    they are known, constructor parameters) and the sizes after the fields have been checked, for
-    what involves several of them.
-    """
-
-    def __init__(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> None:
-        self.fields = fields
-        self.optional = frozenset(_optional)
-        self.also = _also
-
-    def extended(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> State:
-        """This description with more fields, for a subclass."""
-        merged = State(_also or self.also, (), **{**self.fields, **fields})
-        merged.optional = self.optional | set(_optional)
-        return merged
-
-    def classes(self) -> tuple[type[Any], ...]:
-        """The classes of the objects that the fields hold."""
-        return _held(*self.fields.values())
-
-    def describe(self) -> dict[str, str]:
-        """The fields in words, for people who inspect a file."""
-        return {
-            name: getattr(check, "words", "checked") + (", optional" * (name in self.optional))
-            for name, check in self.fields.items()
-        }
-
-    def check(
-        self,
-        values: dict[str, Any],
-        sizes: Sizes | None = None,
-        params: dict[str, Any] | None = None,
-    ) -> None:
-        """Raise StateError unless exactly these fields are there and each is as described."""
-        unknown = sorted(set(values) - set(self.fields))
-        missing = sorted(set(self.fields) - self.optional - set(values))
-        if unknown or missing:
-            what = f"unknown {unknown[:3]}" if unknown else f"missing {missing[:3]}"
-            raise StateError(f"fields: {what}")
-        known: Sizes = {} if sizes is None else sizes
-        for name, check in self.fields.items():
-            if name in values:
-                try:
-                    check(values[name], known)
-                except StateError as error:
-                    raise StateError(f"{name}: {error}") from None
-        if self.also is not None:
-            self.also({**(params or {}), **values}, known)
+_KINDS = {"f": "f", "i": "i", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
 
 
 def _described(check: Check, words: str, *inner: Check, classes: tuple[Any, ...] = ()) -> Check:
     """The check, with what it asks in words and the classes of the objects it lets in."""
     vars(check)["words"] = words
-    vars(check)["classes"] = (*classes, *_held(*inner))
+    vars(check)["classes"] = (*classes, *held_classes(*inner))
     return check
-
-
-def _held(*checks: Check) -> tuple[type[Any], ...]:
-    return tuple(cls for check in checks for cls in getattr(check, "classes", ()))
 
 
 def _words(check: Check) -> str:
     return str(getattr(check, "words", "checked"))
-
-
-def require(holds: bool | np.bool_, reason: str) -> None:
-    """Raise StateError for that reason unless it holds."""
-    if not holds:
-        raise StateError(reason)
-
-
-def bind(letter: str, value: int, sizes: Sizes) -> None:
-    """Fix a size by its first use; afterwards it must agree."""
-    if letter == "*":
-        return
-    if letter.isdigit():
-        require(value == int(letter), f"size {value} instead of {letter}")
-        return
-    base, _, more = letter.partition("+")
-    expected = sizes.setdefault(base, value - int(more or 0))
-    require(
-        expected >= 0 and value == expected + int(more or 0),
-        f"size {value} does not fit {letter} = {expected + int(more or 0)}",
-    )
 
 
 def size(letter: str, least: int = 0) -> Check:
@@ -160,33 +53,42 @@ def array(
     below: str | None = None,
     ascending: bool = False,
     symmetric: bool = False,
+    large: bool = False,
 ) -> Check:
-    """A NumPy array: shape by letters; kind f (float), i, b, number or any; limits of its values.
+    """A NumPy array: shape by letters; kind f (float), i (signed integers of 32 or 64 bits, as
+    compiled loops take them), b, number or any; limits of its values.
 
     `above`: every value is larger. `below="n"`: row numbers, each at least 0 and less than n.
+    Finite values of either sign are coordinates, whose squares must be finite, too, unless they
+    may be `large`; values with a least one and symmetric matrices may be squares themselves.
     """
     letters = shape.split()
+    has_squares = finite and not large and least is None and above is None and not symmetric
     lowest = 0 if least is None and below is not None else least
 
     def check(value: Any, sizes: Sizes) -> None:
         require(type(value) in (np.ndarray, np.memmap), "not an array")
         require(value.dtype.kind in _KINDS[kind], f"an array of {value.dtype}")
         require(value.dtype.isnative or kind == "any", "an array of the other byte order")
+        require(kind != "i" or value.dtype.itemsize >= 4, f"an array of {value.dtype}")
         require(value.ndim == len(letters), f"{value.ndim} axes instead of {len(letters)}")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
         if value.size == 0 or value.dtype.kind not in "fiub":
             return
-        low, high = value.min(), value.max()
+        low, high = value.min().item(), value.max().item()
         if value.dtype.kind == "f" and finite:
             require(np.isfinite(low) and np.isfinite(high), "values that are not finite")
+        if value.dtype.kind == "f" and has_squares:
+            most_square = np.sqrt(float(np.finfo(value.dtype).max))
+            require(max(-low, high) <= most_square, "values without a square")
         require(lowest is None or low >= lowest, f"values below {lowest}")
         require(most is None or high <= most, f"values above {most}")
         require(above is None or low > above, f"values that are not above {above}")
         require(below is None or high < sizes.get(below or "", -1), f"values not below {below}")
         require(not ascending or (value[1:] >= value[:-1]).all(), "values that are not ascending")
         if symmetric:
-            slack = 1e-5 * max(abs(float(low)), abs(float(high)))
+            slack = 1e-5 * max(abs(low), abs(high))
             require(np.abs(value - value.T).max() <= slack, "a matrix that is not symmetric")
 
     limits = {"least": least, "most": most, "above": above, "below": below}
@@ -343,8 +245,6 @@ def fitted(*methods: str, **shared: str) -> Check:
     """
 
     def check(value: Any, sizes: Sizes) -> None:
-        described = isinstance(getattr(type(value), "fitted_state", None), State)
-        require(described, f"a {type(value).__name__}, which does not describe what it holds")
         has = all(callable(getattr(type(value), name, None)) for name in methods)
         require(has, f"a {type(value).__name__}, which has no {' and '.join(methods)}")
         _check_child(value, shared, sizes)
@@ -354,30 +254,7 @@ def fitted(*methods: str, **shared: str) -> Check:
 
 def _check_child(value: Any, shared: dict[str, str], sizes: Sizes) -> None:
     child = {own: sizes[outer] for own, outer in shared.items() if outer in sizes}
-    value.fitted_state.check(fields_of(value), child, params_of(value))
+    check_object(value, child)
     for own, outer in shared.items():
         if own in child:
             bind(outer, child[own], sizes)
-
-
-def params_of(value: Any) -> dict[str, Any]:
-    """The constructor's parameters of an estimator; none for another object."""
-    params: dict[str, Any] = value.get_params(deep=False) if hasattr(value, "get_params") else {}
-    return params
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """What an object holds beside its constructor's parameters, as a model file stores it."""
-    state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
-    params = params_of(value)
-    behaviour = ("_sklearn_version", "_sklearn_output_config")
-    return {
-        name: part
-        for name, part in (state or {}).items()
-        if name not in params and name not in behaviour
-    }
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is an integer and not a truth value."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,142 @@
+"""The routes of kernel PCA: what each needs, which one is taken, and those that need no operator.
+
+Not an estimator but what KernelPCA decides by. What a route holds is counted before any work; the
+memory budget decides between routes that agree in every bit, or between exact and low rank, which
+the model then says.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearfold.blocks import get_memory, require_memory, show_bytes, spans
+from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
+from nearfold.inputs import refuse_overflow
+from nearfold.linalg import clamp_spectrum
+from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.methods.kernel_functions import tile_side
+from nearfold.methods.pca import PCA
+from nearfold.methods.principal_components import center_and_project
+from nearfold.notation import Array, Floats
+from nearfold.run import map_in_order
+
+_SIDE = 512  # of a tile of a given kernel
+_DENSE_BYTES = 36.0  # per entry of a kernel all of whose eigenpairs are found at once
+
+
+def solved_densely(m: int, k: int) -> bool:
+    """Whether all eigenpairs at once are the better way to k of them."""
+    return m <= 200 or k > m // 5
+
+
+def choose_route(X: Any, k: int, low_rank: Any, copy: bool) -> str:
+    """ "held", "computed" or "low rank" for k axes of the rows X, kept as a copy if `copy`."""
+    if not isinstance(low_rank, str):
+        return "low rank"
+    m, itemsize = X.shape[0], X.dtype.itemsize
+    kept = float(X.data.nbytes) if copy else 0.0
+    basis = lanczos_bytes(m, k, itemsize) + kept
+    work = _DENSE_BYTES * m * m + kept if solved_densely(m, k) else basis
+    needed = itemsize * m * m + work
+    if needed <= get_memory():
+        return "held"
+    if low_rank == "never":
+        require_memory(basis, f"A basis for {k} axes", "Ask for fewer axes.")
+        return "computed"
+    warn(
+        f"the kernel of {m:,} rows and its eigenvectors need {show_bytes(needed)}, more than "
+        "the memory budget: a factor of low rank is used (see approximation_; low_rank='never' "
+        "computes the kernel at each pass instead, and low_rank=r pins the rank).",
+        ApproximationWarning,
+    )
+    return "low rank"
+
+
+def given_kernel(X: Any, k: int, n_jobs: int | None) -> Array:
+    """A precomputed kernel as a dense symmetric matrix: X itself where it is one."""
+    m, itemsize = X.shape[0], X.dtype.itemsize
+    if m != X.shape[1]:
+        raise InputError(
+            f"Kernel matrix must be a square matrix. Input is a {m}x{X.shape[1]} matrix."
+        )
+    work = _DENSE_BYTES * m * m if solved_densely(m, k) else lanczos_bytes(m, k, itemsize)
+    filled = float(itemsize * m * m) if sparse.issparse(X) else 0.0
+    advice = "Ask for fewer components, or give features instead of the kernel."
+    require_memory(filled + work, f"{k} axes of a kernel of {m:,} rows", advice)
+    return _symmetric_part(X.toarray() if sparse.issparse(X) else X, n_jobs)
+
+
+def _symmetric_part(K: Array, n_jobs: int | None) -> Array:
+    """K itself if it is symmetric up to rounding."""
+    pieces = spans(len(K), _SIDE)
+    pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
+
+    def compare(pair: tuple[slice, slice]) -> tuple[float, float]:
+        upper, lower = K[pair], K[pair[::-1]].T
+        return float(np.abs(upper - lower).max()), float(np.abs(upper).max())
+
+    off, largest = np.max(list(map_in_order(compare, pairs, n_jobs=n_jobs)), axis=0)
+    if not off > 1e-6 * largest:
+        return K
+    require_memory(1.2 * K.nbytes, "The symmetric part of the kernel", "Give a symmetric kernel.")
+    S = K + K.T
+    S /= 2
+    return np.asarray(S)
+
+
+@dataclass(frozen=True)
+class LinearAxes:
+    """Eigenpairs of the linear kernel, and the axes of PCA that place new rows."""
+
+    lam: Floats  # (k,)
+    V: Floats  # (m, k)
+    axes: Floats  # (d, k)
+    mean: Floats  # (d,)
+    trace: float
+
+
+def linear_axes(X: Any, k: int) -> LinearAxes:
+    """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
+    m, d = X.shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here
+        pca = PCA(min(k, m, d)).fit(X)
+    lam = pca.singular_values_.astype(np.float64) ** 2
+    # Rows that are all equal have no direction, but a mean that rounds.
+    size = float(np.abs(pca.mean_).max(initial=0.0)) * float(np.finfo(X.dtype).eps)
+    lam = clamp_spectrum(np.where(lam > 64 * m * size**2, lam, 0.0), X.dtype)
+    axes = pca.components_.T * (lam > 0).astype(X.dtype)  # (10.19)
+    V = center_and_project(X, pca.mean_, axes)
+    V /= np.where(lam > 0, np.sqrt(lam), 1.0).astype(V.dtype)
+    ratio = float(pca.explained_variance_ratio_.sum())
+    trace = float(lam.sum()) / ratio if ratio > 0 else 0.0
+    missing = min(k, m) - len(lam)  # beyond the rank eigenvalues and coordinates are zero
+    if missing:
+        lam = np.pad(lam, (0, missing))
+        V, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (V, axes))
+    return LinearAxes(lam, V, axes, pca.mean_, trace)
+
+
+@np.errstate(over="ignore")
+def refuse_overflowing(X: Any, column_names: Any) -> None:
+    """Raise if the squares of the values of X overflow."""
+    values = X.data if sparse.issparse(X) else X.ravel(order="K")
+    refuse_overflow(float(np.einsum("i,i->", values, values)), X, column_names)
+
+
+def warn_of_no_variation(X: Any) -> None:
+    """Warn, unless the rows of X are all equal, that their kernel shows no difference."""
+    if sparse.issparse(X):
+        vary = bool((X.max(axis=0) - X.min(axis=0)).count_nonzero())
+    else:
+        vary = any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))
+    if vary:
+        warn(
+            "the kernel of these rows does not vary beyond rounding: every coordinate is 0. "
+            "Scale the columns, or choose another gamma or kernel."
+        )
