@@ -141,6 +141,16 @@ def test_supervised_learners_judge_no_tuples(model):
     assert hasattr(ITML(), "predict")
 
 
+def test_model_files_hold_every_learner(tmp_path):
+    from nearfold import load, save
+
+    for model, given in FITS:
+        learner = fitted(model, given)
+        again = load(save(learner, tmp_path / "model.nearfold"))
+        assert type(again) is type(learner)
+        np.testing.assert_array_equal(again.transform(X), learner.transform(X))
+
+
 # ---- priors ----------------------------------------------------------------------------
 
 
@@ -339,3 +349,69 @@ def test_dates_and_masks_are_refused_in_tuples():
         MMC().fit(np.ma.masked_greater(pairs, 7), SIGN)
     with pytest.raises(InputError, match="dates"):
         MMC().fit(pairs.astype("datetime64[s]"), SIGN)
+
+
+# ---- diagonal metrics of many columns --------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [MMC, WeightedEuclidean])
+def test_smoothing_keeps_all_columns(cls):
+    table = np.column_stack([X, np.full(150, 3.0)])  # a constant column has no weight in any case
+    options = {"diagonal": True} if cls is MMC else {}
+    sparse = cls(**options).fit(table[PAIRS], SIGN)
+    smooth = cls(**options, smoothing=0.1).fit(table[PAIRS], SIGN)
+    even = cls(**options, smoothing=1e4).fit(table[PAIRS], SIGN)
+    assert len(sparse.unused_columns_) > 1
+    assert smooth.unused_columns_.tolist() == even.unused_columns_.tolist() == [4]
+    assert smooth.certificate_.gap < 1e-6
+    apart = table[PAIRS[SIGN > 0]]
+    share = even.column_weights() * np.sum((apart[:, 0] - apart[:, 1]) ** 2, axis=0)
+    np.testing.assert_allclose(share[:4] / share.sum(), 0.25, rtol=1e-3)
+
+
+def test_smoothing_is_the_maximum_of_what_it_says():
+    """Against random directions from the solution, in shares v of the objective."""
+    V = X[PAIRS][:, 0] - X[PAIRS][:, 1]
+    S, D = V[SIGN > 0], V[SIGN < 0]
+    A = np.sum(S**2, axis=0)
+    E = D**2 / A
+    c = 0.3 * len(D) / 4 * np.sqrt(E.sum() / len(D))
+
+    def merit(v):
+        return np.sqrt(E @ v).sum() + c * np.sqrt(v).sum()
+
+    weights = MMC(diagonal=True, smoothing=0.3).fit(X[PAIRS], SIGN).column_weights()
+    v = weights * A / np.sum(weights * A)
+    random = np.random.default_rng(0)
+    for other in random.dirichlet(np.ones(4), size=50):
+        assert merit(v) >= merit(0.99 * v + 0.01 * other) - 1e-9
+
+
+def test_parameters_that_cannot_be_honoured_are_told():
+    with pytest.warns(NearfoldWarning, match="diagonal_c has no effect"):
+        MMC(diagonal=True, diagonal_c=2.0).fit(X[PAIRS], SIGN)
+    with pytest.warns(NearfoldWarning, match="smoothing has no effect"):
+        MMC(smoothing=0.1).fit(X[PAIRS], SIGN)
+
+
+def test_weights_are_the_second_argument_of_lsml():
+    weights = np.arange(1.0, 31)
+    second = LSML().fit(X[QUADRUPLETS], weights)
+    named = LSML().fit(X[QUADRUPLETS], weights=weights)
+    np.testing.assert_array_equal(second.components_, named.components_)
+    assert np.abs(second.components_ - LSML().fit(X[QUADRUPLETS]).components_).max() > 1e-6
+
+
+def test_a_tuple_learner_needs_memory_for_its_matrices():
+    from nearfold import get_memory, set_memory
+    from nearfold.errors import MemoryBudgetError
+
+    wide = np.random.default_rng(0).normal(size=(20, 2, 2000))
+    before = get_memory()
+    try:
+        set_memory("64MB")
+        for model in (MMC(), ITML(), SDML()):
+            with pytest.raises(MemoryBudgetError, match="MB"):
+                model.fit(wide, np.repeat([1, -1], 10))
+    finally:
+        set_memory(before)

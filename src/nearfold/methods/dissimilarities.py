@@ -43,6 +43,7 @@ learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
     """Without landmarks every row is one; a metric that is named is a known one."""
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+    require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     learner = values["metric_learner_"]
     width = sizes["d"] if learner is None else learner.components_.shape[0]
     require(sizes.get("w", width) == width, "rows of another space")

@@ -76,16 +76,7 @@ from nearfold.neighbors import (
 )
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import (
-    State,
-    array,
-    fitted,
-    names,
-    nested,
-    optional,
-    size,
-    text,
-)
+from nearfold.state import Sizes, State, array, fitted, names, nested, optional, require, size, text
 
 
 def connected_graph(
@@ -146,6 +137,15 @@ def isomap(
 
 
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
+
+
+def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
+    """As many axes as were asked for, and one kind of neighbourhood."""
+    check_regressor(values, sizes)
+    require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
+    if "n_neighbors" in values:
+        one = (values["n_neighbors"] is None) != (values["radius"] is None)
+        require(one, "n_neighbors or radius, not both")
 
 
 class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -253,7 +253,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     }
 
     fitted_state = State(
-        check_regressor,
+        _check_asked,
         ("feature_names_in_", "regressor_"),
         n_features_in_=size("d"),
         feature_names_in_=names("d"),

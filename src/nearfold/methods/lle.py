@@ -148,6 +148,8 @@ def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
     pieces, label = held["pieces_"], held["label_"]
     require(len(pieces) > 0 and all(len(rows) for rows in pieces), "an empty piece")
     require(len(pieces) == 1 or label.max() < len(pieces), "rows of a piece that is not there")
+    require(held.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
+    require(held.get("n_neighbors", 1) <= sizes["n"], "n_neighbors: more than there are rows")
 
 
 class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -29,7 +29,7 @@ from nearfold.errors import InputError, SolverError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import fix_signs
 from nearfold.metrics.tuples import TableLookup, points_of_tuples, read_points
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
 from nearfold.state import State, array, names, size
 
@@ -108,7 +108,8 @@ class MahalanobisDistance:
                 f"shapes {np.shape(u)} and {np.shape(v)}."
             )
         z = self.components @ difference
-        return float(z @ z) if squared else float(np.sqrt(z @ z))  # (10.33), (10.32)
+        square = float(z @ z)  # (10.34), M = P P^T
+        return square if squared else float(np.sqrt(square))
 
 
 def _as_vector(u: Any) -> Floats:
@@ -127,6 +128,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         P^T, in the fixed form of this module.
     rank_ : int
         The rank of M.
+    unused_columns_ : ndarray of int
+        Columns that do not enter the metric.
     preprocessor_ : callable or None
         Looks up ids; there if the constructor was given a `preprocessor`.
     n_features_in_ : int
@@ -183,11 +186,18 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.components_ = np.ascontiguousarray(kept, dtype=dtype)
         self.rank_ = len(kept)
 
+    @property
+    def unused_columns_(self) -> Ints:
+        """The numbers of the columns that do not enter the metric."""
+        if "components_" not in vars(self):
+            raise AttributeError("unused_columns_ are known once the learner is fitted.")
+        return np.flatnonzero(~self.components_.any(axis=0))
+
     def transform(self, X: Any) -> Array:
         """The rows in the learned space, Z = X P: there the distance is the Euclidean one."""
         check_is_fitted(self, "components_")
         X = check_table(self, read_points(self, X), reset=False)
-        return np.asarray(X @ self.components_.T)  # Z = X P, (10.34)
+        return np.asarray(X @ self.components_.T)
 
     def get_mahalanobis_matrix(self) -> Floats:
         """M, symmetric and positive semidefinite."""
@@ -210,8 +220,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self, "components_")
         points = self._points(pairs, 2)
-        difference = points[:, 0] - points[:, 1]
-        return np.asarray(np.linalg.norm(difference @ self.components_.T, axis=1))
+        z = (points[:, 0] - points[:, 1]) @ self.components_.T
+        return np.asarray(np.linalg.norm(z, axis=1))  # the root of (10.32) in the learned space
 
     def pair_score(self, pairs: Any) -> Floats:
         """Minus the distance of each pair: the larger, the more alike."""
@@ -281,7 +291,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self, "components_")
         points = self._points(pairs, 2)
         difference = (points[:, 0] - points[:, 1]).astype(np.float64)
-        return np.asarray(difference * (difference @ self.get_mahalanobis_matrix()))
+        return np.asarray(difference * (difference @ self.get_mahalanobis_matrix()))  # (10.34)
 
     @property
     def _n_features_out(self) -> int:

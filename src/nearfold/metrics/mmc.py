@@ -39,6 +39,7 @@ from nearfold.metrics.mmc_solver import (
     SOLVED,
     Certificate,
     certify,
+    column_scales,
     column_units,
     solve,
     with_ridge,
@@ -61,6 +62,20 @@ from nearfold.run import one_blas_thread, random_state
 from nearfold.state import nested
 
 
+def smoothing_pairs(S: Floats, D: Floats, smoothing: float) -> Floats:
+    """Differences in one column each, which give every column a weight when M is diagonal.
+
+    Their distances add smoothing * c * sum_k sqrt(w_k A_kk) to the constraint. Its slope at w_k = 0
+    is infinite, so that no weight vanishes; c makes smoothing = 1 as large as the given pairs if
+    all columns have the same share of the objective.
+    """
+    scale = column_scales(S)
+    varies = np.flatnonzero(scale)
+    typical = np.sqrt(np.mean(np.sum((D[:, varies] * scale[varies]) ** 2, axis=1)))
+    size = smoothing * len(D) / len(varies) * typical
+    return np.asarray(np.eye(len(scale))[varies] * (size / scale[varies])[:, None])
+
+
 def starting_metric(points: Array, init: Any, random: Any) -> Floats:
     """M to start from: definite, because a direction that is 0 would stay so."""
     M0 = initial_metric(points, init, random, "init", definite=False)
@@ -81,6 +96,7 @@ def learn_metric(
     diagonal: bool = False,
     squared: bool = False,
     ridge: float | None = None,
+    smoothing: float = 0.0,
 ) -> tuple[Floats, Certificate, int]:
     """L with M = L^T L optimal, its certificate, and the number of iterations."""
     require_pairs(pairs)
@@ -95,6 +111,8 @@ def learn_metric(
     with one_blas_thread():
         S, D = S / units, D / units
         S, unbounded = with_ridge(S, D, ridge, diagonal)
+        if diagonal and smoothing > 0:
+            D = np.vstack([D, smoothing_pairs(S, D, smoothing)])
         start = units / units.max()  # its size does not matter, and might overflow
         L, found = solve(S, D, M0 * np.outer(start, start), max_iter, diagonal, squared)
         L, certificate = certify(L, S, D, found.gap, squared)
@@ -123,6 +141,7 @@ _SHARED: dict[str, Any] = {
     "diagonal_c": NON_NEGATIVE,
     "squared": ["boolean"],
     "ridge": [*NON_NEGATIVE, None],
+    "smoothing": NON_NEGATIVE,
 }
 _STATE = MahalanobisMetric.fitted_state.extended(
     _optional=("classes_",), certificate_=nested(Certificate), **ITERATED, **CLASSES
@@ -162,6 +181,10 @@ class MMC(PairsMixin, MahalanobisMetric):
     ridge : float, default=None
         Added to the must-link scatter, in units of its mean eigenvalue; None: only where the
         problem has no bounded answer without it.
+    smoothing : float, default=0.0
+        With `diagonal=True`: draws the weights towards all columns. The optimum of (10.39) leaves
+        most columns out, which may predict worse; 0.1 to 1 keeps them in. The certificate is then
+        that of the smoothed problem.
     n_constraints : int, default=None
         Pairs of each kind drawn when fitted on labels; None: 20 times the classes squared.
     rank : int or float in (0, 1], default=None
@@ -181,6 +204,8 @@ class MMC(PairsMixin, MahalanobisMetric):
         The distance up to which `predict` says must-link.
     A_ : ndarray of shape (n_features, n_features)
         M, under metric-learn's name.
+    unused_columns_ : ndarray of int
+        Columns that do not enter the metric; with `diagonal=True` often most of them.
     learned_from_labels_ : bool
         Whether pairs were drawn from labels; then there is no `predict`.
     classes_ : ndarray of shape (n_classes,)
@@ -214,6 +239,7 @@ class MMC(PairsMixin, MahalanobisMetric):
         *,
         squared: bool = False,
         ridge: float | None = None,
+        smoothing: float = 0.0,
         n_constraints: int | None = None,
         rank: int | float | None = None,
     ) -> None:
@@ -222,9 +248,13 @@ class MMC(PairsMixin, MahalanobisMetric):
     def learn(self: Any, pairs: Tuples) -> None:
         """Solve (10.39) for these pairs."""
         require_pairs(pairs)
+        if self.diagonal and self.diagonal_c != 1:
+            warn("diagonal_c has no effect: (10.39) is solved, which has no such weight.")
+        if self.smoothing > 0 and not self.diagonal:
+            warn("smoothing has no effect without diagonal=True.")
         M0 = starting_metric(pairs.X, self.init, random_state(self.random_state))
         L, self.certificate_, self.n_iter_ = learn_metric(
-            pairs, M0, self.max_iter, self.diagonal, self.squared, self.ridge
+            pairs, M0, self.max_iter, self.diagonal, self.squared, self.ridge, self.smoothing
         )
         self.objective_ = self.certificate_.objective
         self.converged_ = self.certificate_.gap <= SOLVED
@@ -270,6 +300,7 @@ class MMC_Supervised(SupervisedMixin, MahalanobisMetric):
         *,
         squared: bool = False,
         ridge: float | None = None,
+        smoothing: float = 0.0,
         rank: int | float | None = None,
     ) -> None:
         keep_parameters(self, locals())

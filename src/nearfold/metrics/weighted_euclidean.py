@@ -89,6 +89,8 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
         The relative change of the objective at which to stop, when learned from labels.
     penalty : float, default=0.0
         Price of the weights, when learned from labels.
+    smoothing : float, default=0.0
+        When learned from pairs: draws the weights towards all columns, as in `MMC`.
     verbose : bool, default=False
         Show progress.
     preprocessor : array-like or callable, default=None
@@ -102,6 +104,8 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
     ----------
     weights_ : ndarray of shape (n_features,)
         The weight of each column of X.
+    unused_columns_ : ndarray of int
+        Columns without weight; learned from pairs often most of them.
     objective_ : float
         The mean of p_i (labels) or the objective of (10.39) (pairs).
     certificate_ : Certificate
@@ -131,6 +135,7 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
         "max_iter": COUNT,
         "tol": NON_NEGATIVE,
         "penalty": NON_NEGATIVE,
+        "smoothing": NON_NEGATIVE,
     }
     fitted_state = MahalanobisMetric.fitted_state.extended(
         _optional=("threshold_", "classes_", "certificate_"),
@@ -145,6 +150,7 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
         max_iter: int = 200,
         tol: float = 1e-6,
         penalty: float = 0.0,
+        smoothing: float = 0.0,
         verbose: bool = False,
         preprocessor: Any = None,
         random_state: Any = None,
@@ -157,7 +163,7 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
         """The weight of each column of X: the diagonal of M."""
         if "components_" not in vars(self):
             raise AttributeError("weights_ are there once the learner is fitted.")
-        return np.asarray(np.sum(self.components_.astype(np.float64) ** 2, axis=0))
+        return np.asarray(np.sum(self.components_.astype(np.float64) ** 2, axis=0))  # (10.33)
 
     def learn_from_labels(self: Any, X: Any, y: Any) -> None:
         """Learn the weights in which soft neighbours vote best."""
@@ -172,7 +178,9 @@ class WeightedEuclidean(PairsMixin, MahalanobisMetric):
     def learn(self: Any, pairs: Tuples) -> None:
         """Solve (10.39) for a diagonal M."""
         start = np.eye(pairs.X.shape[1])
-        L, self.certificate_, self.n_iter_ = learn_metric(pairs, start, self.max_iter, True)
+        L, self.certificate_, self.n_iter_ = learn_metric(
+            pairs, start, self.max_iter, diagonal=True, smoothing=self.smoothing
+        )
         self.converged_ = self.certificate_.gap <= SOLVED
         self.objective_ = self.certificate_.objective
         self._keep_roots(np.abs(np.diagonal(L)), pairs.X.dtype)

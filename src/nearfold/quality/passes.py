@@ -33,7 +33,7 @@ def over_rows(
     n = spaces[0].n
     one_task = 10.0 * n * len(spaces) * _BLOCK + _ROW_BYTES * n  # 10: 8 and what a tile takes
     require_memory(
-        1.5 * one_task, f"To judge a space of {n:,} rows", "Fewer rows, or a sample, need less."
+        one_task, f"To judge a space of {n:,} rows", "Judge a subset of the rows of X and Z."
     )
     threads = min(thread_count(n_jobs), max(1, int(get_memory() / 2 // one_task)))
     if not many_pairs(len(rows), n):

@@ -116,16 +116,6 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-class _Undescribed(State):
-    """Of our classes that do not describe themselves yet."""
-
-    def check(self, *args: Any, **options: Any) -> None:
-        """Let everything pass."""
-
-
-_UNDESCRIBED = _Undescribed()
-
-
 def describe(cls: type[Any], state: State) -> None:
     """Describe a class of another package, which has no `fitted_state`."""
     _FOREIGN[cls] = state
@@ -134,9 +124,7 @@ def describe(cls: type[Any], state: State) -> None:
 def state_of(cls: type[Any]) -> State | None:
     """The description of a class: its `fitted_state`, or the one given for it."""
     own = getattr(cls, "fitted_state", None)
-    if isinstance(own, State):
-        return own
-    return _FOREIGN.get(cls, _UNDESCRIBED if cls.__module__.startswith("nearfold.") else None)
+    return own if isinstance(own, State) else _FOREIGN.get(cls)
 
 
 def check_object(value: Any, sizes: Sizes) -> None:

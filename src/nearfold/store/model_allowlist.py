@@ -20,18 +20,9 @@ import numpy as np
 from nearfold import registry
 from nearfold.state import state_of
 
-_PREPARATION = "nearfold.store.preparation.TablePreparation"
-_UNDESCRIBED = (
-    "nearfold.linalg.moments",
-    "nearfold.linalg.principal",
-    "nearfold.linalg.gower",
-    "nearfold.methods.isomap_extension",
-    "nearfold.methods.kernel_functions",
-    "nearfold.metrics.mmc",
-    "nearfold.neighbors.exact",
-    "nearfold.neighbors.learned",
-    "nearfold.neighbors.metric",
-    "nearfold.neighbors.precomputed",
+_OTHERS = (
+    "nearfold.store.preparation.TablePreparation",
+    "nearfold.metric_learn.NCA",  # with metric-learn's defaults; its other classes are methods
 )
 _SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
@@ -109,14 +100,10 @@ def _find(name: str) -> type[Any] | None:
         from nearfold.store.sklearn_composites import describe_sklearn
 
         describe_sklearn()
-    elif name != _PREPARATION and module not in _UNDESCRIBED:
+    elif name not in _OTHERS:
         return None
-    cls: type[Any] | None = getattr(import_module(module), last, None)
-    return (
-        cls
-        if isinstance(cls, type) and (cls.__module__ == module or name in _SKLEARN_HOME)
-        else None
-    )
+    cls: type[Any] = getattr(import_module(module), last)
+    return cls
 
 
 def function_name(function: Any) -> str | None:

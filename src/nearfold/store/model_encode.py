@@ -152,8 +152,10 @@ class Encoder:
         stored = X.tocsr() if X.format == "coo" else X
         node: dict[str, Node] = {"kind": "sparse", "format": X.format, "shape": list(X.shape)}
         node["array"] = isinstance(X, sparse.sparray)
-        parts = ("data", "indices", "indptr")
-        return node | {part: self.encode(getattr(stored, part), part) for part in parts}
+        used = stored.indptr[-1]  # there may be room for more
+        node["data"] = self.encode(stored.data[:used], "data")
+        node["indices"] = self.encode(stored.indices[:used], "indices")
+        return node | {"indptr": self.encode(stored.indptr, "indptr")}
 
     def _random(self, value: Any) -> dict[str, Node]:
         if isinstance(value, np.random.RandomState):
