@@ -21,7 +21,7 @@ from nearfold import registry
 from nearfold.state import state_of
 
 _PREPARATION = "nearfold.store.preparation.TablePreparation"
-_SKLEARN = {
+SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
     "sklearn.covariance": "EmpiricalCovariance LedoitWolf OAS ShrunkCovariance",
     "sklearn.decomposition": "TruncatedSVD",
@@ -52,7 +52,7 @@ def _spelled(table: dict[str, str]) -> dict[str, str]:
     return {f"{module}.{name}": module for module, names in table.items() for name in names.split()}
 
 
-_SKLEARN_HOME = _spelled(_SKLEARN)
+_SKLEARN_HOME = _spelled(SKLEARN)
 _FUNCTION_HOME = _spelled(_FUNCTIONS)
 
 
