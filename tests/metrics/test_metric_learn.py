@@ -377,6 +377,21 @@ def test_smoothing_is_the_maximum_of_what_it_says():
         assert merit(v) >= merit(0.99 * v + 0.01 * other) - 1e-9
 
 
+def test_parameters_that_cannot_be_honoured_are_told():
+    with pytest.warns(NearfoldWarning, match="diagonal_c has no effect"):
+        MMC(diagonal=True, diagonal_c=2.0).fit(X[PAIRS], SIGN)
+    with pytest.warns(NearfoldWarning, match="smoothing has no effect"):
+        MMC(smoothing=0.1).fit(X[PAIRS], SIGN)
+
+
+def test_weights_are_the_second_argument_of_lsml():
+    weights = np.arange(1.0, 31)
+    second = LSML().fit(X[QUADRUPLETS], weights)
+    named = LSML().fit(X[QUADRUPLETS], weights=weights)
+    np.testing.assert_array_equal(second.components_, named.components_)
+    assert np.abs(second.components_ - LSML().fit(X[QUADRUPLETS]).components_).max() > 1e-6
+
+
 def test_a_tuple_learner_needs_memory_for_its_matrices():
     from nearfold import get_memory, set_memory
     from nearfold.errors import MemoryBudgetError

@@ -87,7 +87,7 @@ _SHARED: dict[str, Any] = {
 }
 _STATE = MahalanobisMetric.fitted_state.extended(
     _optional=("classes_",),
-    bounds_=array("2", least=0),
+    bounds_=array("2", above=0),
     multipliers_=array("p", least=0),
     **RECORDED,
     **CLASSES,

@@ -242,6 +242,10 @@ class MMC(PairsMixin, MahalanobisMetric):
 
     def learn(self: Any, pairs: Tuples) -> None:
         """Solve (10.39) for these pairs."""
+        if self.diagonal and self.diagonal_c != 1:
+            warn("diagonal_c has no effect: (10.39) is solved, which has no such weight.")
+        if self.smoothing > 0 and not self.diagonal:
+            warn("smoothing has no effect without diagonal=True.")
         M0 = starting_metric(pairs.X, self.init, random_state(self.random_state))
         L, self.certificate_, self.n_iter_ = learn_metric(
             pairs, M0, self.max_iter, self.diagonal, self.squared, self.ridge, self.smoothing

@@ -40,17 +40,18 @@ TUPLES: dict[str, Allowed] = {
 }
 DRAWN: dict[str, Allowed] = {**TUPLES, "n_constraints": [*COUNT, None]}
 
-# Fitted attributes.
+# Fitted attributes. Some may be infinite, none may be NaN, which is not above -inf.
+_NOT_NAN = number(float("-inf"), finite=False)
 ITERATED: dict[str, Any] = {
-    "objective_": number(finite=False),
+    "objective_": _NOT_NAN,
     "n_iter_": number(0, whole=True),
     "converged_": flag(),
 }
-RECORDED: dict[str, Any] = {**ITERATED, "history_": list_of(number(finite=False))}
+RECORDED: dict[str, Any] = {**ITERATED, "history_": list_of(_NOT_NAN)}
 ENDED: dict[str, Any] = {**RECORDED, "end_": text()}
 CLASSES: dict[str, Any] = {"classes_": labels("c")}
 FROM_TUPLES: dict[str, Any] = {**CLASSES, "learned_from_labels_": flag()}
-FROM_PAIRS: dict[str, Any] = {**FROM_TUPLES, "threshold_": number(finite=False)}
+FROM_PAIRS: dict[str, Any] = {**FROM_TUPLES, "threshold_": _NOT_NAN}
 
 
 def random_source(value: Any, sizes: Sizes) -> None:

@@ -64,7 +64,8 @@ class QuadrupletsMixin:
             Quadruplets of vectors, or a table; quadruplets of row numbers if there is a
             `preprocessor`.
         y : array-like of shape (n_samples,), default=None
-            Class labels of a table, if it is to be learned from those.
+            Class labels of a table, if it is to be learned from those. Beside quadruplets it is
+            another name for `weights`, which are metric-learn's second argument.
         weights : array-like of shape (n_quadruplets,), default=None
             How much each quadruplet counts.
         quadruplets : array-like, frame or path of a CSV file, default=None
@@ -79,6 +80,8 @@ class QuadrupletsMixin:
         """
         found = read_tuples(self, X, y, 4, quadruplets, ids)
         self.learned_from_labels_ = found is None
+        if found is not None and weights is None:
+            weights = y
         with reporting(self.verbose):
             self.learn(self.draw(X, y) if found is None else found, weights)
         return self

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import require_memory
 from nearfold.errors import InputError, PreprocessorError
 from nearfold.inputs import check_rows, check_table, refuse_dates_and_masks, refuse_nonfinite
 from nearfold.metrics.parse_tuples import (
@@ -63,6 +64,7 @@ class Tuples:
     def own_points(self) -> Tuples:
         """The same tuples over the points that occur in them, each once, ordered by value."""
         used, index = np.unique(self.rows, return_inverse=True)
+        _require_points(len(used), self.X.shape[1], self.X.dtype.itemsize, 4)
         points, place = np.unique(self.X[used], axis=0, return_inverse=True)
         return replace(self, X=points, rows=place.ravel()[index.reshape(self.rows.shape)])
 
@@ -113,6 +115,14 @@ def read_tuples(
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return found.own_points()
+
+
+def _require_points(n: int, d: int, itemsize: int, copies: int) -> None:
+    require_memory(
+        float(copies) * n * d * itemsize,
+        f"a table of the {n:,} points of these tuples with {d:,} features",
+        "Give fewer tuples, or ids of the rows of a table instead of vectors.",
+    )
 
 
 def n_dimensions(values: Any) -> int:
@@ -210,6 +220,7 @@ def from_vectors(
     """Tuples from metric-learn's form; every one counts, also if it is there twice."""
     points = points_of_tuples(tuples, size, preprocessor, name)
     n = len(points)
+    _require_points(points.shape[0] * size, points.shape[2], points.dtype.itemsize, 5)
     signs = np.ones(n, dtype=np.int64) if size > 2 else check_signs(sign, n)
     rows = np.arange(n)[:, None] + n * np.arange(size)[None, :]
     return Tuples(np.concatenate(list(points.swapaxes(0, 1))), rows, signs)

@@ -140,11 +140,9 @@ class Space:
     def _by_product(self, here: Floats, rows: Ints, tile: slice, squares: Floats) -> None:
         a, b = self._norms[rows], self._norms[tile]
         squares[:] = squared_distances(here, self._centred(tile), a, b)
-        if self._rounds:
-            doubtful = squares <= _DOUBT * np.add.outer(a, b)
-            if doubtful.any():
-                i, j = np.nonzero(doubtful)
-                squares[i, j] = pair_squares(self.X, self.X, rows[i], j + tile.start)
+        if self._rounds and squares.min() <= _DOUBT * (a.max() + b.max()):
+            i, j = np.nonzero(squares <= _DOUBT * np.add.outer(a, b))
+            squares[i, j] = pair_squares(self.X, self.X, rows[i], j + tile.start)
             np.maximum(squares, 0.0, out=squares)
 
     def pair_lengths(self, a: Ints, b: Ints) -> Floats:
