@@ -1,4 +1,4 @@
-"""What ails a neighbourhood graph: pieces, short circuits, thin bridges, holes.
+"""Diagnostics of a neighbourhood graph: short circuits, thin bridges, holes.
 
 Short circuits. An edge that jumps between parts of the manifold draws geodesics from far around
 onto itself. So shortest-path trees from some rows are grown, and the share of all paths that use

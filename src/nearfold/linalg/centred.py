@@ -1,8 +1,8 @@
 """Doubly centred operators B = J A J, J = I - 1 1^T / m, that never hold B.
 
-    CentredSquaredDistances     A = -1/2 D o D for distances D held once      MDS, Isomap   (10.10)
-    HeldKernel      A = K held once                               KPCA
-    ComputedKernel  A = K computed tile by tile, at each pass     KPCA beyond the budget
+    CentredSquaredDistances  A = -1/2 D o D for distances D held once      MDS, Isomap   (10.10)
+    HeldKernel               A = K held once                               KPCA
+    ComputedKernel           A = K computed tile by tile, at each pass     KPCA beyond the budget
 
 A product is J (A (J V)): V is centred before, the result after, and A itself is only read. The
 squares of distances are taken tile by tile in the cache. The row means of A, which new samples
@@ -46,11 +46,15 @@ class DoublyCentred:
         V = V - V.mean(axis=0)
         if self._row_means is None:
             W = self._multiply(np.column_stack([V, np.ones(self.n, dtype=V.dtype)]))
-            self._row_means = W[:, -1].astype(np.float64) / self.n
+            # Of distances: -1/2 the sum over j of dist_ij^2  # (10.5)
+            # and, as D is symmetric, over i  # (10.4)
+            sums = W[:, -1].astype(np.float64)
+            # dist_i.^2  # (10.7)
+            self._row_means = sums / self.n  # and dist_.j^2  # (10.8)
             W = W[:, :-1]
         else:
             W = self._multiply(V)
-        return np.asarray(W - W.mean(axis=0))
+        return np.asarray(W - W.mean(axis=0))  # J (A (J V)) = B V  (10.10)
 
     @property
     def row_means(self) -> Floats:
@@ -63,7 +67,7 @@ class DoublyCentred:
     @property
     def trace(self) -> float:
         """The sum of all eigenvalues of B."""
-        return float(self._diagonal().sum() - self.row_means.sum())
+        return float(self._diagonal().sum() - self.row_means.sum())  # (10.6)
 
     def top(
         self, k: int, tol: float = 0.0, start: Array | None = None, max_passes: int = 300
@@ -128,7 +132,7 @@ class CentredSquaredDistances(DoublyCentred):
             return sum(float(np.square(tile, dtype=np.float64).sum()) for tile in tiles)
 
         total = 0.25 * sum(map_in_order(fourth_powers, spans(self.n, _ROWS), n_jobs=self.n_jobs))
-        mean = self.row_means.mean()
+        mean = self.row_means.mean()  # (10.9)
         return float(total - 2 * self.n * (self.row_means @ self.row_means) + (self.n * mean) ** 2)
 
 

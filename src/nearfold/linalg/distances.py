@@ -32,7 +32,7 @@ def squared_distances(A: Array, B: Array, a: Array | None = None, b: Array | Non
     squares = A @ B.T
     squares *= -2.0
     squares += (square_norms(A) if a is None else a)[:, None]
-    squares += square_norms(B) if b is None else b
+    squares += square_norms(B) if b is None else b  # (10.3)
     return np.asarray(squares)
 
 

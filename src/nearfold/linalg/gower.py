@@ -24,7 +24,8 @@ _CELLS = 2**20  # squared distances held at a time
 
 def coordinates(lam: Floats, V: Floats) -> Floats:
     """Z = V lam^(1/2), zero where an eigenvalue is not positive."""
-    return V * np.sqrt(np.maximum(lam, 0.0))  # (10.12); with all positive eigenvalues (10.11)
+    # With all eigenvalues that are not zero: (10.11)
+    return V * np.sqrt(np.maximum(lam, 0.0))  # (10.12)
 
 
 def positive_pairs(pairs: TopPairs) -> tuple[Floats, Floats]:

@@ -137,11 +137,44 @@ def isomap(
     return pieces
 
 
+def count_landmarks(
+    connected: ConnectedGraph,
+    k: int,
+    n_landmarks: int | None,
+    itemsize: int,
+    method: str = "D",
+    n_jobs: int | None = None,
+) -> LandmarkCount:
+    """How many landmarks all pieces get, from what their geodesics need."""
+    graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
+    largest = max(sizes)
+    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
+    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
+    if n_landmarks is not None and n_landmarks > max(k, largest):
+        n_landmarks = largest  # every piece is embedded exactly
+    return LandmarkCount.choose(
+        sum(sizes) if n_landmarks is None else largest,
+        k,
+        n_landmarks,
+        needed=needed,
+        itemsize=itemsize,
+        method="landmark Isomap",
+        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
+    )
+
+
+def _check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
+    """The regressor takes rows as the index measures them."""
+    width = getattr(values.get("regressor_"), "n_features_in_", None)
+    require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
+
+
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
 def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     """As many axes as were asked for, and one kind of neighbourhood."""
+    _check_regressor(values, sizes)
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)
@@ -262,7 +295,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         landmarks_=optional(array("*", "i", below="m")),
         approximation_=optional(text()),
         index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
-        regressor_=fitted("predict", d="d"),
+        regressor_=fitted("predict"),
         _extension=nested(GeodesicExtension, m="m"),
     )
 
@@ -324,21 +357,14 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
             index = measured_index(self.index_)
             connected = connected_graph(
-                index,
-                self.n_neighbors,
-                self.radius,
-                self.disconnected,
-                self._is_precomputed(),
+                index, self.n_neighbors, self.radius, self.disconnected, self._is_precomputed()
             )
-            pieces = isomap(
-                connected,
-                self.n_components,
-                X.dtype,
-                self._count_landmarks(connected, X.dtype.itemsize),
-                self.tol,
-                "FW" if self.path_method == "FW" else "D",
-                self.n_jobs,
+            k, method = self.n_components, "FW" if self.path_method == "FW" else "D"
+            chosen = count_landmarks(
+                connected, k, self.n_landmarks, X.dtype.itemsize, method, self.n_jobs
             )
+            pieces = isomap(connected, k, X.dtype, chosen.count, self.tol, method, self.n_jobs)
+        self.approximation_ = chosen.note
         self.label_ = connected.label
         landmarks = pieces[0].landmarks
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
@@ -377,28 +403,6 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
                 f"{self.n_neighbors} (a row is not its own neighbour)."
             )
-
-    def _count_landmarks(self, connected: ConnectedGraph, itemsize: int) -> int | None:
-        sizes = [len(rows) for rows in connected.pieces]
-        k, largest, graph = self.n_components, max(sizes), connected.graph
-        method = "FW" if self.path_method == "FW" else "D"
-        held = 2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes)  # and its entries by tails
-        needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
-        needed += geodesics_bytes(largest, itemsize, method, self.n_jobs) - itemsize * largest**2
-        pinned = self.n_landmarks
-        if pinned is not None and pinned > largest:  # every piece is embedded exactly
-            pinned = largest if pinned > k else pinned
-        chosen = LandmarkCount.choose(
-            sum(sizes) if pinned is None else largest,
-            k,
-            pinned,
-            needed=needed,
-            itemsize=itemsize,
-            method="landmark Isomap",
-            held=held,
-        )
-        self.approximation_ = chosen.note
-        return chosen.count
 
     def _fit_regressor(self, X: Any) -> None:
         self.__dict__.pop("regressor_", None)
