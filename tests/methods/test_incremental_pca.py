@@ -83,7 +83,7 @@ def test_batches_of_equal_size(size, dtype):
 
 def test_batches_beyond_the_buffer(monkeypatch):
     """Batches wait to be absorbed together; here they are absorbed many times."""
-    monkeypatch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", 1000)
+    monkeypatch.setattr("nearfold.linalg.batches.BUFFER_BYTES", 1000)
     X = table(300)
     assert_same(feed(IncrementalPCA(3), X, range(11, 300, 11)), PCA(3).fit(X))
 
@@ -301,7 +301,7 @@ def test_graded_spectra_offsets_dtypes_and_batches_equal_pca(
     w = rng.uniform(0.5, 2, 150) if weighted else None
     eps = float(np.finfo(dtype).eps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", room)
+        patch.setattr("nearfold.linalg.batches.BUFFER_BYTES", room)
         patch.setattr("nearfold.linalg.moments.FREE_PRODUCTS", free)
         expected = PCA(n_components).fit(X, sample_weight=w)
         model = IncrementalPCA(n_components)
@@ -343,7 +343,7 @@ def test_every_axis_of_a_graded_spectrum_is_kept(how, dtype, decades):
 
 def test_a_late_graded_batch(monkeypatch):
     """What was absorbed as a scatter is turned into a factor when one becomes necessary."""
-    monkeypatch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", 1)
+    monkeypatch.setattr("nearfold.linalg.batches.BUFFER_BYTES", 1)
     rng = np.random.default_rng(0)
     small = rng.normal(size=(100, 3)) * [1e-7, 1e-7, 1e-7]
     large = rng.normal(size=(100, 3)) * [1.0, 1e-4, 1e-9]

@@ -1,5 +1,9 @@
 """LDA against the generalised eigenproblem, scikit-learn, and its solvers among themselves."""
 
+import copy
+import pickle
+from unittest.mock import Mock
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,6 +18,7 @@ import nearfold
 from nearfold import LinearDiscriminantAnalysis as LDA
 from nearfold.errors import InputError, MemoryBudgetError, NonFiniteError
 from nearfold.linalg import fix_signs, moments, within
+from nearfold.state import StateError, fields_of
 
 TheirLDA = sklearn.discriminant_analysis.LinearDiscriminantAnalysis
 SOLVERS = ["svd", "lsqr", "eigen"]
@@ -637,3 +642,132 @@ def test_transform_is_row_wise():
     Z = np.vstack([model.transform(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_allclose(Z, model.transform(X), atol=1e-12)
     np.testing.assert_array_equal(LDA().fit_transform(X, y), model.transform(X))
+
+
+# ---- offsets, copies, states ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e5, 1e6])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_float32_far_from_the_origin_predicts_what_float64_predicts(solver, offset, n_classes):
+    rng = np.random.RandomState(0)
+    y = rng.randint(0, n_classes, 300)
+    means = 1.5 * np.array([[0] * 6, [1] * 6, [-1, 1] * 3])
+    X = (rng.randn(300, 6) + means[y] + offset * (0.5 + rng.rand(6))).astype(np.float32)
+    exact = X.astype(np.float64)  # the same rows: what float32 made of them is not in question
+    one, two = LDA(solver).fit(X, y), LDA(solver).fit(exact, y)
+    np.testing.assert_array_equal(one.predict(X), two.predict(exact))
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(exact), atol=1e-4)
+    np.testing.assert_array_equal(one.predict(X), one.predict(exact))
+    assert one.predict_proba(X).dtype == one.transform(X).dtype == np.float32
+    assert one.score(X, y) > 0.75
+    # and the scores do not depend on where the origin is
+    near = LDA(solver).fit(exact - exact.mean(axis=0), y)
+    np.testing.assert_array_equal(near.predict(exact - exact.mean(axis=0)), two.predict(exact))
+    if solver == "svd":
+        np.testing.assert_allclose(one.transform(X), two.transform(exact), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_large_float32_table_far_from_the_origin(solver, monkeypatch):
+    """With products in float32, as from some size on."""
+    monkeypatch.setattr(moments, "FREE_PRODUCTS", 0)
+    X, y = classes(m=600, dtype=np.float64)
+    X = (X + 1e4).astype(np.float32)
+    one, two = LDA(solver).fit(X, y), LDA(solver).fit(X.astype(np.float64), y)
+    assert np.mean(one.predict(X) == two.predict(X.astype(np.float64))) > 0.995
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+@pytest.mark.parametrize("read", [False, True])
+def test_copies_go_their_own_way(how, read):
+    X, y = classes()
+    model = LDA().partial_fit(X[:60], y[:60], classes=range(4))
+    if read:
+        model.predict(X)
+    twin = how(model)
+    twin.partial_fit(X[:60] * 3, y[:60]).predict(X)
+    model.partial_fit(X[60:], y[60:])
+    assert_same_model(model, LDA().fit(X, y))
+    assert_same_model(twin, LDA().fit(np.vstack([X[:60], 3 * X[:60]]), np.tile(y[:60], 2)))
+
+
+def test_batches_are_solved_when_read(monkeypatch):
+    solved = Mock(side_effect=nearfold.methods.lda.discriminate)
+    monkeypatch.setattr(nearfold.methods.lda, "discriminate", solved)
+    X, y = classes()
+    model = LDA()
+    for part in np.array_split(np.arange(120), 6):
+        model.partial_fit(X[part], y[part], classes=range(4))
+    assert not solved.called
+    model.predict(X), model.transform(X)
+    assert solved.call_count == 1
+
+
+def test_batches_of_one_class_have_no_results_yet():
+    X, y = classes()
+    one = y == 1
+    model = LDA().partial_fit(X[one], y[one], classes=range(4))
+    assert not hasattr(model, "coef_")
+    with pytest.raises(InputError, match="one class only"):
+        model.predict(X)
+    model.partial_fit(X[~one], y[~one])
+    assert_same_model(model, LDA().fit(X, y))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "lazy"])
+def test_rows_serve_again_after_a_label_was_taken_from_them(kind, tmp_path):
+    X, y = classes()
+    frame = pl.DataFrame(X, schema=list("abcde")).with_columns(label=y)
+    path = tmp_path / f"x.{kind}"
+    if kind == "parquet":
+        frame.write_parquet(path)
+    if kind == "csv":
+        frame.write_csv(path)
+    rows = nearfold.scan(frame.lazy() if kind == "lazy" else path)
+    model = LDA().fit(rows, y="label")
+    assert_same_model(model, LDA().fit(X, y))
+    pca = nearfold.PCA().fit(rows)
+    assert pca.n_features_in_ == 6 == pca.components_.shape[1]
+    held = pd.DataFrame(X, columns=list("abcde"))
+    np.testing.assert_array_equal(model.predict(rows), model.predict(held))
+    Z = model.transform(rows)
+    assert isinstance(Z, nearfold.blocks.Rows)
+    np.testing.assert_allclose(Z.to_array(), model.transform(held), atol=1e-12)
+
+
+class PlainCovariance:
+    """Neither get_params nor a fit that returns anything."""
+
+    def fit(self, X):
+        self.covariance_ = np.cov(X.T, bias=True)
+
+
+def test_any_object_with_fit_estimates_covariances():
+    X, y = classes()
+    estimator = PlainCovariance()
+    model = LDA("eigen", covariance_estimator=estimator).fit(X, y)
+    assert_same_model(model, LDA("eigen").fit(X, y))
+    assert not hasattr(estimator, "covariance_")
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("how", ["fit", "frame", "batches", "unread"])
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "eigen"}, {"solver": "lsqr", "shrinkage": 0.2}], ids=str
+)
+def test_the_state_is_as_described(options, how, n_classes):
+    X, y = classes(n_classes=n_classes)
+    model = LDA(**options)
+    if how == "frame":
+        X = pd.DataFrame(X, columns=list("abcde"))
+    model = model.fit(X, y) if how in ("fit", "frame") else model.partial_fit(X, y)
+    if how == "batches":
+        model.predict(X)
+    LDA.fitted_state.check(fields_of(model))
+    for damage in ({"n_features_in_": 4}, {"classes_": np.arange(n_classes + 1)}):
+        broken = copy.deepcopy(model)
+        vars(broken).update(damage)
+        with pytest.raises(StateError):
+            LDA.fitted_state.check(fields_of(broken))

@@ -1,5 +1,7 @@
 """PCA against the formula, against scikit-learn, and every route against the others."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +13,7 @@ import nearfold
 from nearfold import PCA
 from nearfold.errors import InputError, MemoryBudgetError, NearfoldWarning, NonFiniteError
 from nearfold.linalg import fix_signs
+from nearfold.state import StateError, fields_of
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -803,3 +806,94 @@ def test_a_wide_sparse_table_never_needs_its_scatter(n_components):
     assert model.route_ == "implicit"
     assert model.n_components_ == (40 if n_components is None else 39)
     np.testing.assert_allclose(model.singular_values_[:39], exact[:39], rtol=1e-9)
+
+
+# ---- the probabilistic model, shares, copies, states -------------------------------------
+
+
+@pytest.mark.parametrize("n_components", [None, 5, 19, 20])
+def test_the_score_of_wide_tables_is_finite_and_tells_rows_apart(n_components):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 60))
+    model = PCA(n_components).fit(X)
+    inside, outside = model.score_samples(X), model.score_samples(rng.normal(size=(20, 60)))
+    assert np.isfinite(inside).all()
+    assert np.isfinite(outside).all()
+    assert inside.mean() > outside.mean()
+    assert abs(inside.mean()) < 2000
+    if n_components != 5:
+        assert model.noise_variance_ == 0.0
+
+
+@pytest.mark.parametrize("k", [0, 2, 5])
+def test_the_score_is_the_gaussian_density(k):
+    X = table(100, 5)
+    model = PCA(k).fit(X)
+    C = model.get_covariance()
+    offset = X - X.mean(axis=0)
+    square = np.einsum("ij,ij->i", offset @ np.linalg.inv(C), offset)
+    expected = -0.5 * (square + np.linalg.slogdet(2 * np.pi * C)[1])
+    np.testing.assert_allclose(model.score_samples(X), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_share_counts_the_ratios_that_are_reported(dtype):
+    X = table(200, 8, dtype=dtype)
+    ratios = PCA(svd_solver="full").fit(X).explained_variance_ratio_
+    for d in range(1, 8):
+        t = float(np.cumsum(ratios)[d - 1])
+        if t < 1:  # exactly t is not more than t
+            model = PCA(t, svd_solver="full").fit(X)
+            assert model.n_components_ == d + 1
+            assert np.cumsum(model.explained_variance_ratio_)[-1] > t
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"whiten": "no"},
+        {"tol": -1.0},
+        {"iterated_power": -1},
+        {"n_oversamples": 0},
+        {"power_iteration_normalizer": "SVD"},
+        {"random_state": "seed"},
+        {"copy": "yes"},
+    ],
+    ids=str,
+)
+def test_parameters_are_checked_by_fit(parameters):
+    with pytest.raises(ValueError, match=f"'{next(iter(parameters))}' parameter of PCA"):
+        PCA(**parameters).fit(table())
+
+
+def test_a_normalizer_that_cannot_be_honoured_is_said():
+    with pytest.warns(NearfoldWarning, match="normalised by QR"):
+        PCA(2, svd_solver="randomized", power_iteration_normalizer="LU", random_state=0).fit(
+            table()
+        )
+
+
+def test_the_budget_changes_no_result():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 8)).astype(np.float32)
+    nearfold.set_memory("4GB")
+    one = PCA().fit(X)
+    nearfold.set_memory("64MB")
+    two = PCA().fit(X)
+    np.testing.assert_array_equal(one.components_, two.components_)
+    np.testing.assert_array_equal(one.transform(X), two.transform(X))
+
+
+@pytest.mark.parametrize("n_components", [None, 0, 2, 0.8])
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_state_is_as_described(route, n_components):
+    shape, options = ROUTES[route]
+    if n_components == 0 and options.get("svd_solver") in ("arpack", "randomized"):
+        n_components = 1
+    model = PCA(n_components, **options).fit(low_rank(*shape))
+    PCA.fitted_state.check(fields_of(model))
+    for damage in ({"n_features_in_": 3}, {"mean_": model.mean_ * np.nan}, {"route_": "magic"}):
+        broken = copy.copy(model)
+        vars(broken).update(damage)
+        with pytest.raises(StateError):
+            PCA.fitted_state.check(fields_of(broken))

@@ -1,6 +1,6 @@
 """Moments, eigenpairs, singular values, signs: matrices in, matrices out."""
 
-from nearfold.linalg.batches import SeenRows, add_batch
+from nearfold.linalg.batches import BatchBuffer, SeenRows, add_batch
 from nearfold.linalg.dimension import (
     count_by_evidence,
     count_components,
@@ -26,6 +26,7 @@ from nearfold.linalg.eigen import (
     triangular_factor,
 )
 from nearfold.linalg.implicit import CentredRows, top_axes_implicit, top_axes_randomized
+from nearfold.linalg.merged import merge_truncated
 from nearfold.linalg.moments import (
     Grouping,
     Moments,
@@ -41,6 +42,7 @@ from nearfold.linalg.signs import axis_signs, fix_signs
 from nearfold.linalg.spectrum import clamp_spectrum, whiten
 
 __all__ = [
+    "BatchBuffer",
     "CentredRows",
     "EigenPairs",
     "Grouping",
@@ -63,6 +65,7 @@ __all__ = [
     "from_moments",
     "is_count",
     "is_share",
+    "merge_truncated",
     "most_axes",
     "pair_squares",
     "require_scatter_memory",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -26,6 +27,8 @@ from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread
 from nearfold.state import State, flag, nested, number
 
+# Batches wait until there are enough rows for all threads to run products at full speed on.
+BUFFER_BYTES = 16 * 1024**2
 _TOGETHER = 4  # blocks that a batch is absorbed in,
 _FEWEST = 256  # each of at least so many rows
 
@@ -112,3 +115,29 @@ def moments_of_part(
     rows = X[part]
     w = None if weights is None else weights[part]
     return block_moments(rows, w, workspace=np.empty(rows.shape, dtype), factor=factor)
+
+
+class BatchBuffer:
+    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
+
+    def __init__(self, d: int, dtype: Any) -> None:
+        length = max(64, BUFFER_BYTES // (d * np.dtype(dtype).itemsize))
+        self.X = np.empty((length, d), dtype)
+        self.weights = np.ones(length)
+        self.count = 0
+
+    def fits(self, m: int) -> bool:
+        """Whether m more rows have room."""
+        return self.count + m <= len(self.X)
+
+    def add(self, X: Array, weights: Floats | None) -> None:
+        """Copy these rows."""
+        here = slice(self.count, self.count + len(X))
+        self.X[here] = X
+        self.weights[here] = 1.0 if weights is None else weights
+        self.count += len(X)
+
+    def rows(self) -> tuple[Array, Floats | None]:
+        """All that waits, as views; the weights unless all are 1."""
+        w = self.weights[: self.count]
+        return self.X[: self.count], None if (w == 1.0).all() else w

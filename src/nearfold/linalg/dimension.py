@@ -33,7 +33,8 @@ def most_axes(n_components: Any, n_rows: int | None, d: int) -> int:
         return most
     if not 0 <= int(n_components) <= most:
         raise InputError(
-            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}."
+            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most} "
+            "with svd_solver='full', and with the others."
         )
     return max(int(n_components), 1)
 

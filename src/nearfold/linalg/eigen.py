@@ -17,9 +17,12 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from nearfold.blocks import spans
 from nearfold.errors import SolverError
 from nearfold.notation import Array
 from nearfold.run import one_blas_thread
+
+_ROWS_FACTORED = 2048  # at least, by one call of a QR factorisation
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,19 @@ def thin_svd(A: Array, name: str = "the matrix") -> tuple[Array, Array, Array]:
 
 
 def triangular_factor(A: Array) -> Array:
-    """R of A = QR, with R^T R = A^T A but without squaring the condition number."""
-    return linalg.qr(A, mode="r", check_finite=False)[0][: A.shape[1]]
+    """R of A = QR, with R^T R = A^T A but without squaring the condition number.
+
+    A tall matrix is taken in parts, each factored together with the R so far: LAPACK needs a
+    copy of what it factors.
+    """
+    m, d = A.shape
+    R = np.empty((0, d), A.dtype)
+    geqrf = linalg.get_lapack_funcs("geqrf", (A,))
+    for part in spans(m, max(4 * d, _ROWS_FACTORED)):
+        stacked = np.empty((len(R) + part.stop - part.start, d), A.dtype, order="F")
+        stacked[: len(R)], stacked[len(R) :] = R, A[part]
+        R = np.triu(geqrf(stacked, overwrite_a=True)[0][:d])
+    return R
 
 
 def combine_triangles(*factors: Array) -> Array:

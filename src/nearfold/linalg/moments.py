@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from nearfold.blocks import Block, Executor, Rows, combine_blocks, require_memory
+from nearfold.blocks import Block, Executor, Rows, combine_blocks, require_memory, spans
 from nearfold.linalg.eigen import combine_triangles, triangular_factor
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread
@@ -34,6 +34,7 @@ from nearfold.state import State, array, number, optional
 
 _SCATTERS_ALIVE = 6  # the sum, those of two blocks, and what an eigensolver copies
 _ROWS_FOR_A_CENTRE = 256  # within a sixteenth of a standard deviation of the mean, say
+_CELLS = 2**18  # centred at a time where the centred rows are not needed
 FREE_PRODUCTS = 2e8  # multiplications that float64 does in some milliseconds
 
 # NaN, inf and overflow go through to the result, where whoever asked looks for them.
@@ -273,9 +274,12 @@ def spread_of_block(block: Block) -> tuple[float, Floats, float]:
     size = count if count > 0 else 1.0
     if not sparse.issparse(X):
         rough = X[:: max(1, len(X) // _ROWS_FOR_A_CENTRE)].mean(axis=0, dtype=np.float64)
-        C = X - rough
-        rest = w @ C / size
-        total = float(w @ np.einsum("ij,ij->i", C, C)) - count * float(rest @ rest)
+        rest, total = np.zeros(X.shape[1]), 0.0
+        for part in spans(len(X), max(1, _CELLS // X.shape[1])):
+            C = X[part] - rough
+            rest += w[part] @ C / size
+            total += float(w[part] @ np.einsum("ij,ij->i", C, C))
+        total -= count * float(rest @ rest)
         return count, rough + rest, max(total, 0.0) if np.isfinite(total) else total
     X = X.tocsr().astype(np.float64)
     mean = np.asarray(w @ X).ravel() / size

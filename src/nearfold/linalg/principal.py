@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import ArrayRows, Rows, require_memory, spans
+from nearfold.blocks import ArrayRows, Rows, require_memory
 from nearfold.errors import InputError
 from nearfold.linalg.dimension import (
     complete_axes,
@@ -37,7 +37,7 @@ from nearfold.linalg.dimension import (
     variance_shares,
 )
 from nearfold.linalg.eigen import thin_svd, top_eigenpairs
-from nearfold.linalg.implicit import CentredRows, top_axes_implicit, top_axes_randomized, unit_rows
+from nearfold.linalg.implicit import CentredRows, top_axes_implicit, top_axes_randomized
 from nearfold.linalg.moments import (
     Moments,
     product_dtype,
@@ -45,13 +45,13 @@ from nearfold.linalg.moments import (
     table_moments,
     table_spread,
 )
+from nearfold.linalg.wide import COLUMNS, axes_by_inner_products, axes_by_svd
 from nearfold.notation import Array, Floats
 from nearfold.run import random_state
 from nearfold.state import State, array, number, optional, text
 
 ROUTES = ("scatter", "scatter in float64", "factor", "dual", "svd", "implicit", "randomized")
 _LARGEST_SCATTER = 8192  # columns from which few axes are found without the scatter
-_COLUMNS = 4096  # columns of a wide table multiplied at a time
 
 _quiet = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the total
 
@@ -128,6 +128,8 @@ def solve(
     """
     X = rows.X if isinstance(rows, ArrayRows) else None
     k = most_axes(n_components, rows.n_rows, rows.n_features)
+    if solver in ("arpack", "randomized"):
+        _refuse_truncation(n_components, solver)
     if solver == "arpack" and X is not None:
         k = _below_all(n_components, k, min(X.shape))
     if solver == "randomized":
@@ -141,6 +143,17 @@ def solve(
     if X is not None and X.shape[0] < X.shape[1] and not sparse.issparse(X):
         return _wide(X, rows.weights, n_components, k, solver)
     return solve_tall(rows, n_components, solver)[0]
+
+
+def _refuse_truncation(n_components: Any, solver: str) -> None:
+    """A truncated solver finds some axes, not none, and never the whole spectrum."""
+    if n_components == "mle":
+        raise InputError(f"n_components='mle' cannot be a string with svd_solver='{solver}'")
+    if is_count(n_components) and n_components == 0:
+        raise InputError(
+            f"n_components=0 must be between 1 and min(n_samples, n_features) with "
+            f"svd_solver='{solver}'."
+        )
 
 
 def reliable(lam: Floats, k: int, dtype: Any) -> bool:
@@ -209,64 +222,21 @@ def _unusable(mean: Floats, count: float, n_rows: int, route: str) -> Principal:
 
 def _wide(X: Array, weights: Floats | None, n_components: Any, k: int, solver: str) -> Principal:
     m, d = X.shape
+    w = np.ones(m) if weights is None else weights
+    count = float(w.sum())
     if solver != "full":
         require_memory(
-            8.0 * 4 * m * m + 8.0 * (k + 3 * m) * min(d, _COLUMNS) + X.itemsize * k * d,
+            8.0 * 4 * m * m + 8.0 * (k + 3 * m) * min(d, COLUMNS) + X.itemsize * k * d,
             f"The inner products of {m} rows",
             "Use fewer rows.",
         )
-        found = from_inner_products(X, weights, k)
+        found = Principal(*axes_by_inner_products(X, w, k), count, m, "dual")
         if not np.isfinite(found.total) or _settles(found, n_components, X.dtype):
             return found
     require_memory(
         8.0 * 3 * m * d, f"The singular vectors of {m} x {d} values", "Ask for fewer components."
     )
-    return from_svd(X, weights)
-
-
-@_quiet
-def from_inner_products(X: Array, weights: Floats | None, k: int) -> Principal:
-    """The k leading axes of a wide table, from the (m, m) inner products of its rows."""
-    m, d = X.shape
-    w = np.ones(m) if weights is None else weights
-    root = None if weights is None else np.sqrt(w)[:, None]
-    dtype = product_dtype(X.dtype, d, m)
-    mean = np.empty(d)
-    G = np.zeros((m, m))
-    for part in spans(d, _COLUMNS):  # products in the dtype of X, sums in float64
-        A, mean[part] = _centred_columns(X[:, part], w, root, dtype)
-        G += A @ A.T
-    total = float(np.trace(G))
-    if not np.isfinite(total):
-        return _unusable(mean, float(w.sum()), m, "dual")
-    pairs = top_eigenpairs(G, min(k, m), name="the matrix of inner products")
-    U = pairs.vectors.astype(dtype)
-    axes = np.empty((U.shape[1], d), dtype=X.dtype)
-    for part in spans(d, _COLUMNS):
-        axes[:, part] = U.T @ _centred_columns(X[:, part], w, root, dtype)[0]
-    lam = np.maximum(pairs.values, 0.0)
-    return Principal(lam, unit_rows(axes), total, mean, float(w.sum()), m, "dual")
-
-
-def _centred_columns(X: Array, w: Floats, root: Floats | None, dtype: Any) -> tuple[Array, Floats]:
-    """diag(sqrt w) (X - 1 mu^T) of some columns, and their means."""
-    mean = w @ X.astype(np.float64) / w.sum()
-    A = (X - mean).astype(dtype, copy=False)
-    return (A if root is None else A * root.astype(dtype)), mean
-
-
-@_quiet
-def from_svd(X: Array, weights: Floats | None) -> Principal:
-    """All axes by the SVD of the centred rows: for wide tables with a graded spectrum."""
-    w = np.ones(X.shape[0]) if weights is None else weights
-    A = X.astype(np.float64)
-    mean = w @ A / w.sum()
-    A -= mean
-    A *= np.sqrt(w)[:, None]
-    if not np.isfinite(np.einsum("ij,ij->", A, A)):
-        return _unusable(mean, float(w.sum()), X.shape[0], "svd")
-    _, s, axes = thin_svd(A, "the centred rows")
-    return Principal(s**2, axes, float(s @ s), mean, float(w.sum()), X.shape[0], "svd")
+    return Principal(*axes_by_svd(X, w), count, m, "svd")
 
 
 # ---- products with X alone -------------------------------------------------------------

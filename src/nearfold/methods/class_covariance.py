@@ -49,3 +49,45 @@ def _covariance(X: Array, estimator: Any) -> Floats:
     if not hasattr(fitted, "covariance_"):
         raise InputError(f"{type(fitted).__name__} does not have a covariance_ attribute")
     return np.asarray(fitted.covariance_)
+
+
+class CovarianceChoice:
+    """The parameters of LDA that say how the covariance within classes is estimated."""
+
+    solver: str
+    shrinkage: Any
+    priors: Any
+    covariance_estimator: Any
+
+    def _refuse_combinations(self) -> None:
+        if self.solver == "svd" and self.shrinkage is not None:
+            raise NotImplementedError("shrinkage not supported with 'svd' solver.")
+        if self.solver == "svd" and self.covariance_estimator is not None:
+            raise InputError(
+                "covariance estimator is not supported with svd solver. Try another solver"
+            )
+        if self._shrinks and self.covariance_estimator is not None:
+            raise InputError(
+                "covariance_estimator and shrinkage parameters are not None. Only one of the two "
+                "can be set."
+            )
+
+    @property
+    def _shrinks(self) -> bool:
+        return self.shrinkage is not None and self.shrinkage != 0
+
+    @property
+    def _estimates_classes(self) -> bool:
+        """Whether each class's covariance must be estimated from its own rows."""
+        return self.covariance_estimator is not None or self.shrinkage == "auto"
+
+    def _refuse_estimates(self, where: str) -> None:
+        if self._estimates_classes or (self.priors is not None and self.solver != "svd"):
+            raise InputError(
+                f"{where} keeps the pooled scatter of the classes, from which shrinkage='auto', a "
+                "covariance_estimator, or the priors of 'eigen' and 'lsqr' cannot be had; use "
+                "solver='svd' or a fixed shrinkage, or fit all rows at once."
+            )
+
+    def _shrunk(self, S_w: Floats) -> Floats:
+        return shrink(S_w, float(self.shrinkage)) if self._shrinks else S_w

@@ -36,15 +36,16 @@ from nearfold.inputs import (
     refuse_nonfinite,
 )
 from nearfold.linalg import (
+    BatchBuffer,
     Principal,
     SeenRows,
     add_batch,
     count_components,
     from_moments,
     is_count,
+    merge_truncated,
     most_axes,
     scatter_bytes,
-    thin_svd,
 )
 from nearfold.linalg.principal import solve_tall
 from nearfold.methods.lazy_results import LazyResults
@@ -53,8 +54,7 @@ from nearfold.notation import Array, Floats
 from nearfold.run import reporting
 from nearfold.state import State, array, flag, nested, number, optional, require, text
 
-# Batches wait until there are enough rows for all threads to run products at full speed on.
-BUFFER_BYTES = 16 * 1024**2
+_ROWS_MERGED = 128  # at least, by one SVD of the fallback
 _MOST_MERGED = 256  # axes that the fallback keeps where no count is asked for
 _RESULTS = (
     "components_",
@@ -68,49 +68,7 @@ _RESULTS = (
 )
 
 
-def merge_truncated(kept: Principal, X: Array, weights: Floats | None, k: int) -> Principal:
-    """Axes of the rows seen and the rows X, from the k axes kept and X: what else was, is lost."""
-    w = np.ones(len(X)) if weights is None else weights
-    m, n = float(w.sum()), kept.count
-    if m == 0.0:
-        return kept
-    mean = np.asarray(w @ X, dtype=np.float64) / m
-    centred = (X - mean) * np.sqrt(w)[:, None]
-    shift = np.sqrt(n * m / (n + m)) * (kept.mean - mean)
-    stacked = np.vstack([np.sqrt(kept.lam)[:, None] * kept.axes, centred, shift])
-    _, s, axes = thin_svd(stacked, "the merged batch")
-    total = kept.total + float(np.sum(centred**2) + shift @ shift)
-    merged_mean = (n * kept.mean + m * mean) / (n + m)
-    n_rows = kept.n_rows + len(X)
-    return Principal(
-        s[:k] ** 2, axes[:k], total, merged_mean, n + m, n_rows, "merged", kept.approximation
-    )
-
-
-class BatchBuffer:
-    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
-
-    def __init__(self, d: int, dtype: Any) -> None:
-        length = max(64, BUFFER_BYTES // (d * np.dtype(dtype).itemsize))
-        self.X = np.empty((length, d), dtype)
-        self.weights = np.ones(length)
-        self.count = 0
-
-    def fits(self, m: int) -> bool:
-        """Whether m more rows have room."""
-        return self.count + m <= len(self.X)
-
-    def add(self, X: Array, weights: Floats | None) -> None:
-        """Copy these rows."""
-        here = slice(self.count, self.count + len(X))
-        self.X[here] = X
-        self.weights[here] = 1.0 if weights is None else weights
-        self.count += len(X)
-
-    def rows(self) -> tuple[Array, Floats | None]:
-        """All that waits, as views; the weights unless all are 1."""
-        w = self.weights[: self.count]
-        return self.X[: self.count], None if (w == 1.0).all() else w
+_LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
 
 
 _LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
@@ -349,7 +307,12 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
             self._merged = Principal(
                 none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
             )
-        self._merged = merge_truncated(self._merged, X, weights, k)
+        # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
+        merged = self._merged
+        for part in spans(len(X), max(2 * k, _ROWS_MERGED)):
+            w = None if weights is None else weights[part]
+            merged = merge_truncated(merged, X[part], w, k)
+        self._merged = merged
 
     def _finish(self) -> None:
         """The axes and all that follows from them."""

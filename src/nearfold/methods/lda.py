@@ -46,9 +46,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import Block, MappedRows, as_rows, is_streamed
+from nearfold.blocks import MappedRows, as_rows, is_streamed
 from nearfold.errors import InputError
-from nearfold.inputs import check_table, match_names, refuse_bad_sums, refuse_nonfinite
+from nearfold.inputs import check_table, match_names, refuse_bad_sums
 from nearfold.linalg import (
     Grouping,
     Moments,
@@ -61,12 +61,12 @@ from nearfold.linalg import (
 )
 from nearfold.linalg.moments import product_dtype
 from nearfold.linalg.within import Within, diagonalise, refine_small_variances
-from nearfold.methods.class_covariance import class_covariances, shrink
+from nearfold.methods.class_covariance import CovarianceChoice, class_covariances
 from nearfold.methods.labelled_rows import class_priors, open_labelled
 from nearfold.methods.lazy_results import LazyResults
-from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin
-from nearfold.methods.principal_components import over_parts
-from nearfold.notation import Array, Floats
+from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin, nearest_mean_scores
+from nearfold.methods.principal_components import center_and_project, project_block
+from nearfold.notation import Floats
 from nearfold.run import one_blas_thread, reporting
 from nearfold.state import (
     Sizes,
@@ -118,8 +118,8 @@ def discriminate(
     mu = pi @ mu_c
     W, lam = separate(mu_c - mu, pi, A, tol)
     if solver == "svd":
-        return Discriminants(W, lam, linear_scores(mu_c - mu, mu, pi, W))
-    scores = linear_scores(mu_c - mu, mu, pi, A)
+        return Discriminants(W, lam, nearest_mean_scores(mu_c - mu, mu, pi, W))
+    scores = nearest_mean_scores(mu_c - mu, mu, pi, A)
     if len(pi) > 2:  # scikit-learn's scores of these solvers contain the distance to the origin
         scores = replace(scores, shared=A @ (A.T @ mu))
     return Discriminants(W, lam, scores)
@@ -136,34 +136,16 @@ def separate(offset: Floats, pi: Floats, A: Floats, tol: float) -> tuple[Floats,
     return W * axis_signs(W.T), s**2
 
 
-def linear_scores(offset: Floats, mu: Floats, pi: Floats, A: Floats) -> LinearScores:
-    """log pi_c - |A^T (x - mu_c)|^2 / 2, without the term that is the same for all classes."""
-    with np.errstate(divide="ignore"):
-        log_prior = np.log(pi)
-    place = offset @ A
-    coef, value = place @ A.T, log_prior - 0.5 * np.sum(place**2, axis=1)
-    if len(pi) == 2:
-        return LinearScores(mu, coef[1:] - coef[:1], value[1:] - value[:1])
-    return LinearScores(mu, coef, value)
-
-
-def project_block(
-    block: Block, mu: Floats, W: Floats, dtype: Any, columns: list[str] | None
-) -> Array:
-    """Z of one block of a streamed table."""
-    refuse_nonfinite(block.X, columns, block.start)
-    return project(block.dense(), mu, W, dtype)
-
-
-def project(X: Array, mu: Floats, W: Floats, dtype: Any) -> Array:
-    """Z = (X - mu) W, computed in float64."""
-    Z = np.empty((X.shape[0], W.shape[1]), dtype)
-
-    def fill(part: slice) -> None:
-        Z[part] = (X[part] - mu) @ W
-
-    over_parts(fill, X)
-    return Z
+def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
+    """Results are there, or the moments from which they can be computed."""
+    needed = set(_RESULTS) - {"covariance_"}
+    stale, c = bool(values["_stale"]), sizes["c"]
+    require(set(values) & needed == (set() if stale else needed), "results that are not whole")
+    if stale:
+        moments = values.get("_moments")
+        require(moments is not None and moments.n_rows >= 1, "no rows to go on from")
+    else:
+        require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
 
 
 def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
@@ -180,6 +162,7 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
 
 class LinearDiscriminantAnalysis(
     LazyResults,
+    CovarianceChoice,
     LinearScoresMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
@@ -317,12 +300,12 @@ class LinearDiscriminantAnalysis(
             moments = table_moments(rows, products, grouping=grouping)
             refuse_bad_sums(rows, moments.total + 0.0 * float(moments.mean.sum()))
             n, mu_c = moments.n_rows, moments.mean
-            if self._estimates_classes():
+            if self._estimates_classes:
                 S_w = class_covariances(rows, grouping, pi, self.covariance_estimator)
             else:
                 S_w = self._shrunk(moments.scatter / n)
             within = diagonalise(S_w)
-            if not self._shrinks() and not self._estimates_classes():
+            if not self._shrinks and not self._estimates_classes:
                 within = refine_small_variances(within, rows, grouping, mu_c, n, products, self.tol)
         self._dtype = rows.dtype.name
         self._keep(mu_c, pi, S_w, within)
@@ -388,39 +371,6 @@ class LinearDiscriminantAnalysis(
         self.intercept_ = found.scores.intercept.astype(dtype)
         self.scores_ = found.scores
 
-    # ---- parameters ----------------------------------------------------------------
-
-    def _refuse_combinations(self) -> None:
-        if self.solver == "svd" and self.shrinkage is not None:
-            raise NotImplementedError("shrinkage not supported with 'svd' solver.")
-        if self.solver == "svd" and self.covariance_estimator is not None:
-            raise InputError(
-                "covariance estimator is not supported with svd solver. Try another solver"
-            )
-        if self._shrinks() and self.covariance_estimator is not None:
-            raise InputError(
-                "covariance_estimator and shrinkage parameters are not None. Only one of the two "
-                "can be set."
-            )
-
-    def _shrinks(self) -> bool:
-        return self.shrinkage is not None and self.shrinkage != 0
-
-    def _estimates_classes(self) -> bool:
-        """Whether each class's covariance must be estimated from its own rows."""
-        return self.covariance_estimator is not None or self.shrinkage == "auto"
-
-    def _refuse_estimates(self, where: str) -> None:
-        if self._estimates_classes() or (self.priors is not None and self.solver != "svd"):
-            raise InputError(
-                f"{where} keeps the pooled scatter of the classes, from which shrinkage='auto', a "
-                "covariance_estimator, or the priors of 'eigen' and 'lsqr' cannot be had; use "
-                "solver='svd' or a fixed shrinkage, or fit all rows at once."
-            )
-
-    def _shrunk(self, S_w: Floats) -> Floats:
-        return shrink(S_w, float(self.shrinkage)) if self._shrinks() else S_w
-
     def _check_size(self) -> None:
         """Refuse what cannot be had from so many classes and columns."""
         most = min(len(self.classes_) - 1, self.n_features_in_)
@@ -433,8 +383,6 @@ class LinearDiscriminantAnalysis(
         """Axes asked for."""
         most = min(len(self.classes_) - 1, self.n_features_in_)
         return most if self.n_components is None else min(int(self.n_components), most)
-
-    # ---- use -----------------------------------------------------------------------
 
     def _prepare(self) -> None:
         check_is_fitted(self)
@@ -456,12 +404,11 @@ class LinearDiscriminantAnalysis(
         mu = self.scores_.centre if self.solver == "svd" else np.zeros(len(W))
         if is_streamed(X):
             rows = match_names(self, as_rows(X))
-            of_block = partial(
-                project_block, mu=mu, W=W, dtype=rows.dtype, columns=rows.feature_names
-            )
-            return MappedRows(rows, of_block, W.shape[1], rows.dtype)
+            names_, dtype = rows.feature_names, rows.dtype
+            of_block = partial(project_block, mu=mu, W=W, scale=None, columns=names_, dtype=dtype)
+            return MappedRows(rows, of_block, W.shape[1], dtype)
         X = check_table(self, X, reset=False)
-        return project(X, mu, W, X.dtype)
+        return center_and_project(X, mu, W, dtype=X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -70,6 +70,17 @@ class LinearScores:
         return np.asarray(at_origin)
 
 
+def nearest_mean_scores(offset: Floats, mu: Floats, pi: Floats, A: Floats) -> LinearScores:
+    """log pi_c - |A^T (x - mu_c)|^2 / 2, without the term that is the same for all classes."""
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(pi)
+    place = offset @ A
+    coef, value = place @ A.T, log_prior - 0.5 * np.sum(place**2, axis=1)
+    if len(pi) == 2:
+        return LinearScores(mu, coef[1:] - coef[:1], value[1:] - value[:1])
+    return LinearScores(mu, coef, value)
+
+
 class LinearScoresMixin:
     """Predictions of an estimator that keeps its `LinearScores` as `scores_`."""
 

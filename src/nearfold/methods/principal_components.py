@@ -38,15 +38,20 @@ PRINCIPAL_STATE = State(
 )
 
 
-def center_and_project(X: Any, mu: Floats, W: Floats, scale: Floats | None = None) -> Array:
-    """Z = (X - mu) W, divided by `scale`; in parts, and sparse X is not densified."""
+def center_and_project(
+    X: Any, mu: Floats, W: Floats, scale: Floats | None = None, dtype: Any = None
+) -> Array:
+    """Z = (X - mu) W, divided by `scale`; in parts, and sparse X is not densified.
+
+    The result is in `dtype`, or in that of X and W.
+    """
     if sparse.issparse(X):
         Z = np.asarray(X @ W - mu @ W)
         return Z if scale is None else Z / scale
-    Z = np.empty((X.shape[0], W.shape[1]), dtype=np.result_type(X, W))
+    Z = np.empty((X.shape[0], W.shape[1]), np.result_type(X, W) if dtype is None else dtype)
 
     def fill(part: slice) -> None:
-        np.matmul(X[part] - mu, W, out=Z[part])  # (10.13)
+        Z[part] = (X[part] - mu) @ W  # (10.13)
         if scale is not None:
             Z[part] /= scale
 
@@ -55,11 +60,16 @@ def center_and_project(X: Any, mu: Floats, W: Floats, scale: Floats | None = Non
 
 
 def project_block(
-    block: Block, mu: Floats, W: Floats, scale: Floats | None, columns: list[str] | None
+    block: Block,
+    mu: Floats,
+    W: Floats,
+    scale: Floats | None,
+    columns: list[str] | None,
+    dtype: Any = None,
 ) -> Array:
     """Z of one block of a streamed table."""
     refuse_nonfinite(block.X, columns, block.start)
-    return center_and_project(block.X, mu, W, scale)
+    return center_and_project(block.X, mu, W, scale, dtype)
 
 
 def over_parts(task: Any, X: Any) -> list[Any]:
