@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import sklearn.manifold
 from scipy import sparse
+from scipy.sparse.linalg import eigsh
 from sklearn.datasets import load_digits, load_iris, make_swiss_roll
 
 import nearfold
@@ -15,9 +16,22 @@ import nearfold.linalg.inverse_iteration as inverse_iteration
 import nearfold.methods.lle as lle
 import nearfold.methods.local_weights as local_weights
 from nearfold import LocallyLinearEmbedding
-from nearfold.errors import InputError, NearfoldError, NearfoldWarning, NonFiniteError
+from nearfold.errors import (
+    InputError,
+    MemoryBudgetError,
+    NearfoldError,
+    NearfoldWarning,
+    NonFiniteError,
+)
+from nearfold.graph import OutsideSearch, apply_policy, graph_of_lists
 from nearfold.methods.local_patches import ltsa_blocks
-from nearfold.methods.local_weights import barycentric_weights
+from nearfold.methods.local_weights import (
+    NeighbourLists,
+    barycentric_weights,
+    patch_matrix,
+    weight_matrix,
+)
+from nearfold.state import StateError, fields_of
 
 METHODS = ["standard", "modified", "hessian", "ltsa"]
 POLICIES = ["bridge", "largest", "each"]
@@ -855,3 +869,136 @@ def test_pickled_models_place_new_rows_alike(policy):
     model = fit_in_pieces(X, policy)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.transform(X + 0.1), model.transform(X + 0.1))
+
+
+# ---- what a fitted model holds -------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fitted_model_is_as_its_state_describes(method, dtype):
+    frame = pd.DataFrame(roll(150).astype(dtype), columns=list("abc"))
+    for solver in ("auto", "dense", "gmres"):
+        model = LocallyLinearEmbedding(n_neighbors=10, method=method, eigen_solver=solver)
+        LocallyLinearEmbedding.fitted_state.check(fields_of(model.fit(frame)))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_model_of_pieces_is_as_its_state_describes(policy):
+    X, _ = clouds()
+    model = fit_in_pieces(X, policy)
+    LocallyLinearEmbedding.fitted_state.check(fields_of(model))
+    LocallyLinearEmbedding.fitted_state.check(fields_of(pickle.loads(pickle.dumps(model))))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("embedding_", np.zeros((124, 2))),
+        ("embedding_", np.full((125, 2), np.nan)),
+        ("label_", np.full(125, 3)),
+        ("label_", np.full(125, -1)),
+        ("pieces_", []),
+        ("pieces_", [np.array([0, 125]), np.array([1]), np.array([2])]),
+        ("pieces_", [np.array([0]), np.array([], dtype=int), np.array([2])]),
+        ("eigenvalues_", np.array([-1.0, 0.0])),
+        ("n_features_in_", 4),
+        ("index_", np.zeros((125, 3))),
+        ("converged_", "yes"),
+    ],
+)
+def test_a_damaged_model_is_refused_by_its_state(field, value):
+    X, _ = clouds()
+    held = fields_of(fit_in_pieces(X, "each"))
+    with pytest.raises(StateError):
+        LocallyLinearEmbedding.fitted_state.check({**held, field: value})
+
+
+# ---- the memory budget -----------------------------------------------------------------
+
+
+def test_what_does_not_fit_the_budget_is_refused_before_work():
+    X = roll(900)
+    nearfold.set_memory("8MB")
+    with pytest.raises(MemoryBudgetError, match=r"The dense solution for 900 rows needs about"):
+        LocallyLinearEmbedding(n_neighbors=10, eigen_solver="dense").fit(X)
+    LocallyLinearEmbedding(n_neighbors=10).fit(X)
+    nearfold.set_memory("500KB")
+    for method in METHODS:
+        with pytest.raises(MemoryBudgetError, match=r"LLE of 900 rows needs about"):
+            LocallyLinearEmbedding(n_neighbors=10, method=method).fit(X)
+
+
+def test_eigen_solver_pins_what_the_budget_would_decide(monkeypatch):
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+    X = np.random.default_rng(0).normal(size=(700, 20))
+    free = LocallyLinearEmbedding(n_neighbors=12).fit(X)
+    assert (free.route_, free.approximation_) == ("sparse factor of I - W", None)
+    pinned = LocallyLinearEmbedding(n_neighbors=12, eigen_solver="gmres").fit(X)
+    nearfold.set_memory("2500KB")
+    model = LocallyLinearEmbedding(n_neighbors=12).fit(X)
+    assert model.approximation_.endswith("(memory budget 2.4 MB)")
+    np.testing.assert_array_equal(model.embedding_, pinned.embedding_)
+    np.testing.assert_allclose(model.embedding_, free.embedding_, atol=1e-7)
+    with pytest.raises(MemoryBudgetError, match="sparse factor"):
+        LocallyLinearEmbedding(n_neighbors=12, eigen_solver="arpack").fit(X)
+
+
+def test_max_iter_and_tol_reach_the_eigensolver(monkeypatch):
+    given = {}
+
+    def spy(*args, **options):
+        given.update(options)
+        return eigsh(*args, **options)
+
+    monkeypatch.setattr(inverse_iteration, "eigsh", spy)
+    LocallyLinearEmbedding(n_neighbors=10, max_iter=7, tol=1e-11).fit(roll(150))
+    assert (given["maxiter"], given["tol"]) == (7, 1e-11)
+
+
+# ---- residuals of every eigenpair, scaled by norm, size and eps ------------------------
+
+
+def collinear(n=120):
+    t = np.random.default_rng(0).uniform(0, 10, size=(n, 1))
+    return t * [[1.0, -2.0, 0.5]] + [[3.0, 1.0, 0.0]]
+
+
+PATHOLOGIES = {
+    "roll": lambda: roll(150),
+    "few": lambda: roll(40),
+    "duplicates": lambda: np.vstack([roll(110), roll(110)[:20], roll(110)[:20]]),
+    "grid": lambda: (
+        np.stack(np.meshgrid(range(6), range(5), range(4)), axis=-1).reshape(-1, 3) * 1.0
+    ),
+    "collinear": collinear,
+    "two clusters": lambda: np.vstack([roll(80), 0.5 * roll(70, seed=1) + 200.0]),
+    "offset": lambda: roll(120) + 1e6,
+}
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("kind", PATHOLOGIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_residuals(method, kind, scale):
+    X = PATHOLOGIES[kind]() * scale
+    model = LocallyLinearEmbedding(n_neighbors=9, method=method, tol=0).fit(X)
+    distance, near = model.index_.nearest(None, 9)
+    bridges = apply_policy(
+        graph_of_lists(distance, near), "bridge", OutsideSearch(model.index_), distance[:, -1], 9,
+        tree=True,
+    ).bridges  # fmt: skip
+    lists = NeighbourLists(near, lle.bridge_ends(bridges))
+    if method == "standard":
+        A = np.eye(len(X)) - weight_matrix(X, lists, 1e-3, None).toarray()
+        M = A.T @ A
+    else:
+        M = patch_matrix(X, lists, 2, method, {"hessian": 1e-4, "modified": 1e-12}, None).toarray()
+    Z, lam, n = model.embedding_, model.eigenvalues_, len(X)
+    unit = n * np.finfo(float).eps * np.linalg.norm(M, 2)
+    assert np.linalg.norm(M @ Z - Z * lam, axis=0).max() <= 20 * unit
+    assert np.abs(Z.T @ Z - np.eye(2)).max() <= 10 * n * np.finfo(float).eps
+    assert np.abs(Z.sum(axis=0)).max() <= 10 * n * np.finfo(float).eps
+    values, _ = literal_bottom(M, 2)
+    assert np.abs(lam - values).max() <= 20 * unit

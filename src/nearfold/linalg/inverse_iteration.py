@@ -172,6 +172,7 @@ def bottom_of_gram(
         null = np.linalg.qr(raw)[0]
         U, s, _ = np.linalg.svd(null - constant @ (constant.T @ null), full_matrices=False)
         split = U[:, s > 1e-6]
+        null = np.column_stack([constant, split])
         regular = split.shape[1] == len(grounds) - 1
     if not regular:  # more null vectors than classes: the weights reconstruct rows exactly
         if n <= _SVD_ROWS:
@@ -211,7 +212,13 @@ def bottom_of_symmetric(
     constant = np.full((n, 1), 1.0 / np.sqrt(n))
 
     def invert(c: Floats) -> Floats:
-        return _project_out(constant, solver.solve(_project_out(constant, c)))
+        """Refined in two cheap steps: with the shift the grounded solution is not quite exact."""
+        c = _project_out(constant, c)
+        x = _project_out(constant, solver.solve(c))
+        for _ in range(2 if solver.direct else 0):
+            rest = _project_out(constant, c - M @ x - shift * x)
+            x += _project_out(constant, solver.solve(rest))
+        return x
 
     values, vectors = _invert_and_iterate(invert, n, k, tol, max_iter)
     route = "sparse factor of M" if solver.direct else "GMRES with an incomplete factor of M"

@@ -423,7 +423,9 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def nbrs_(self) -> NearestNeighbors:
         """The fitted rows, ready for queries."""
         check_is_fitted(self)
-        return NearestNeighbors(n_neighbors=self.n_neighbors, n_jobs=self.n_jobs).fit(self.index_.X)
+        return NearestNeighbors.from_index(
+            self.index_, self, n_neighbors=self.n_neighbors, n_jobs=self.n_jobs
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -26,7 +26,8 @@ def tangent_axes(P: Floats, k: int) -> Floats:
     The constant vector is moved below all others: in a patch of lower rank than k it would be as
     good a direction as any.
     """
-    C = P - P.mean(axis=1, keepdims=True)
+    C = P - P[:, :1]  # first about a member, so that data far from the origin keep their digits
+    C -= C.mean(axis=1, keepdims=True)
     G = C @ C.transpose(0, 2, 1)
     below = np.trace(G, axis1=1, axis2=2)[:, None, None]
     G -= np.where(below > 0, below, 1.0) / P.shape[1]
