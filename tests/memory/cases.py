@@ -13,6 +13,8 @@ from scipy import sparse
 from sklearn.base import is_regressor
 from sklearn.utils import get_tags
 
+import nearfold
+from nearfold.quality import held_out_score, judge_space, trustworthiness
 from nearfold.registry import METHODS, find
 
 ACTIONS = (
@@ -27,6 +29,16 @@ ACTIONS = (
     "inverse_transform",
 )
 _NEEDS_CONTINUOUS_TARGET = ("MLKR",)
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "compare": lambda X, y: nearfold.compare(X, y, time_budget=20),
+    "compare without y": lambda X, y: nearfold.compare(X, time_budget=20),
+    "choose_dimension": lambda X, y: nearfold.choose_dimension(nearfold.PCA(), X, y),
+    "choose_neighbors": lambda X, y: nearfold.choose_neighbors(nearfold.Isomap(), X),
+    "diagnose": lambda X, y: nearfold.diagnose(X),
+    "judge_space": lambda X, y: judge_space(X, X[:, :2]),
+    "trustworthiness": lambda X, y: trustworthiness(X, X[:, :2]),
+    "held_out_score": lambda X, y: held_out_score(X[::2], y[::2], X[1::2], y[1::2]),
+}
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,8 @@ def prepare_and_work(
     case: Case, X: Any, y: np.ndarray
 ) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     """What is done before the peak is reset, and what is measured."""
+    if case.estimator in FUNCTIONS:
+        return lambda: None, lambda _: FUNCTIONS[case.estimator](X, y)
     radius = typical_radius(X, SHAPES[case.shape].metric)
 
     def unfitted() -> Any:
@@ -168,6 +182,10 @@ def all_cases(shapes: tuple[str, ...]) -> Iterator[Case]:
             for action in ACTIONS:
                 if hasattr(cls, action):
                     yield Case(method.name, action, name)
+    for function in FUNCTIONS:
+        for name in shapes:
+            if SHAPES[name].metric is None and SHAPES[name].kind != "sparse":
+                yield Case(function, "call", name)
 
 
 def _takes_metric(model: Any) -> bool:

@@ -9,7 +9,7 @@ from sklearn.metrics import pairwise_distances
 import nearfold as nf
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.methods import voting
-from nearfold.neighbors import lists
+from nearfold.neighbors import build_index, lists
 from nearfold.state import StateError, fields_of, params_of
 
 BY_NUMBER = [nf.KNeighborsClassifier, nf.KNeighborsRegressor]
@@ -256,3 +256,13 @@ def test_damaged_states_are_refused():
     model.index_.X[3, 1] = np.nan
     with pytest.raises(StateError, match="finite"):
         model.fitted_state.check(whole, None, params_of(model))
+
+
+@pytest.mark.parametrize("fitted_before", [False, True])
+def test_the_state_of_a_learned_metric(fitted_before):
+    learner = nf.LFDA().fit(table(), labels()) if fitted_before else nf.LFDA()
+    model = nf.KNeighborsClassifier(3, metric=learner).fit(table(), labels())
+    model.fitted_state.check(fields_of(model), None, params_of(model))
+    model.index_.index = build_index(table()[:, :1])
+    with pytest.raises(StateError, match="space"):
+        model.fitted_state.check(fields_of(model), None, params_of(model))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nearfold.errors import InputError
 from nearfold.study.folds import groups_of_equal_rows, split_rows
-from nearfold.study.trial import sample_by_class
+from nearfold.study.table import sample_by_class
 
 
 @settings(max_examples=40, deadline=None)

@@ -18,6 +18,7 @@ from nearfold.app.tables import ReadTable, read, table_options
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.inputs import refuse_extreme
 from nearfold.notation import Array
+from nearfold.study.table import largest
 
 
 def make_method(name: str, settings: tuple[str, ...]) -> Any:
@@ -86,7 +87,7 @@ def fit(method: str, data: str, **options: Any) -> None:
     steps: list[tuple[str, Any]] = [("table", table.preparation)]
     X = table.X
     if options["scale"]:
-        refuse_extreme(float(np.abs(X).max()), X.dtype)
+        refuse_extreme(largest(X), X.dtype)
         scaler = StandardScaler().fit(X)
         steps.append(("scale", scaler))
         X = scaler.transform(X)

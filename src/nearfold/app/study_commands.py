@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 import click
-import numpy as np
 
 from nearfold.app.options import FOLDS, JSON, LANG, LEARNER, SEED
 from nearfold.app.tables import ReadTable, read, table_options, task_of
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
+from nearfold.study.table import largest
 
 
 @click.command()
@@ -79,7 +79,7 @@ def _choose(table: ReadTable, options: dict[str, Any]) -> Any:
     learner = type(estimator).__name__.startswith("KNeighbors")
     estimator = None if learner else estimator
     if options["scale"]:
-        refuse_extreme(float(np.abs(X).max()), X.dtype)
+        refuse_extreme(largest(X), X.dtype)
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 

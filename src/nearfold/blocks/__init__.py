@@ -1,7 +1,13 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
 from nearfold.blocks.executor import Executor, current_executor, use_executor
-from nearfold.blocks.memory import get_memory, require_memory, set_memory, show_bytes
+from nearfold.blocks.memory import (
+    get_memory,
+    require_memory,
+    reserve_memory,
+    set_memory,
+    show_bytes,
+)
 from nearfold.blocks.rows import ArrayRows, Block, MappedRows, NamedRows, Rows, floating_dtype
 from nearfold.blocks.sources import as_rows, is_streamed, scan
 from nearfold.blocks.work import combine_blocks, combine_pairwise, spans
@@ -21,6 +27,7 @@ __all__ = [
     "get_memory",
     "is_streamed",
     "require_memory",
+    "reserve_memory",
     "scan",
     "set_memory",
     "show_bytes",

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +21,10 @@ import psutil
 from nearfold.errors import InputError, MemoryBudgetError
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_LEAST_SHARE = 4  # of the budget that no reservation takes away
 _explicit_budget: int | None = None
+_reserved = 0
+_reserving = threading.Lock()
 
 
 def set_memory(limit: str | int | None) -> None:
@@ -28,13 +34,31 @@ def set_memory(limit: str | int | None) -> None:
 
 
 def get_memory() -> int:
-    """The budget in bytes."""
+    """The budget in bytes, less what callers have reserved."""
+    budget = _whole_budget()
+    return max(budget - _reserved, budget // _LEAST_SHARE) if _reserved else budget
+
+
+def _whole_budget() -> int:
     if _explicit_budget is not None:
         return _explicit_budget
     from_environment = os.environ.get("NEARFOLD_MEMORY")
     if from_environment:
         return parse_bytes(from_environment)
     return _default_budget()
+
+
+@contextmanager
+def reserve_memory(size: int) -> Iterator[None]:
+    """Lower the budget of all work inside by what the caller itself keeps in memory."""
+    global _reserved
+    with _reserving:
+        _reserved += size
+    try:
+        yield
+    finally:
+        with _reserving:
+            _reserved -= size
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from nearfold.errors import InputError
 from nearfold.methods.neighbor_base import (
     N_NEIGHBORS,
+    SEARCH,
     WEIGHTS,
     KNeighborsMixin,
     NeighborsEstimator,
@@ -41,7 +42,7 @@ class _KNeighborsEstimator(KNeighborsMixin, NeighborsEstimator):
     """Neighbourhoods of the k nearest."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "n_neighbors": N_NEIGHBORS,
         "weights": WEIGHTS,
     }

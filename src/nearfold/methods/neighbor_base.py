@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn import neighbors as sklearn_neighbors
 from sklearn.base import BaseEstimator
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import VALID_METRICS, BallTree, KDTree
-from sklearn.neighbors._base import KNeighborsMixin as SklearnKNeighbors
-from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighbors
+from sklearn.neighbors import NearestNeighbors as SklearnNearestNeighbors
+from sklearn.neighbors._base import KNeighborsMixin as SklearnKNeighborsMixin
+from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighborsMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -45,6 +45,21 @@ from nearfold.state import State, dict_of, names, nested, size
 
 _KEEPS_ZEROS = ("csr", "csc", "coo", "lil")  # sparse formats that store explicit zeros
 
+# What parameters may be, as in scikit-learn.
+SEARCH: dict[str, Any] = {
+    "algorithm": [StrOptions({"auto", "ball_tree", "kd_tree", "brute"})],
+    "leaf_size": [Interval(Integral, 1, None, closed="left")],
+    "p": [Interval(Real, 0, None, closed="right"), None],
+    "metric": [
+        StrOptions(set(chain(*VALID_METRICS.values()))),
+        callable,
+        DistanceMetric,
+        HasMethods(["get_mahalanobis_matrix", "transform"]),
+    ],
+    "metric_params": [dict, None],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
 N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left"), None]
 RADIUS: Any = [Interval(Real, 0, None, closed="both"), None]
 WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
@@ -54,20 +69,7 @@ MODE: Any = [StrOptions({"distance", "connectivity"})]
 class NeighborsEstimator(BaseEstimator):
     """Parameters of the search; fit builds the index."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "algorithm": [StrOptions({"auto", "ball_tree", "kd_tree", "brute"})],
-        "leaf_size": [Interval(Integral, 1, None, closed="left")],
-        "p": [Interval(Real, 0, None, closed="right"), None],
-        "metric": [
-            StrOptions(set(chain(*VALID_METRICS.values()))),
-            callable,
-            DistanceMetric,
-            HasMethods(["get_mahalanobis_matrix", "transform"]),
-        ],
-        "metric_params": [dict, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH
     fitted_state = State(
         _optional=("feature_names_in_",),
         n_features_in_=size("d"),
@@ -135,8 +137,6 @@ class NeighborsEstimator(BaseEstimator):
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph
         return self.index_.X
 
-    _index = property(lambda self: self.index_)  # until every caller reads `index_`
-
     def _queries(self, X: Any) -> Any:
         """X checked, or None for the fitted rows themselves."""
         check_is_fitted(self)
@@ -190,12 +190,12 @@ def _rows_of(X: Any) -> Any:
         return np.asarray(X.data)
     if isinstance(X, NeighborsEstimator):
         return X.index_.X
-    if isinstance(X, sklearn_neighbors.NearestNeighbors):
+    if isinstance(X, SklearnNearestNeighbors):
         return getattr(X, "_fit_X")  # noqa: B009
     return X
 
 
-class KNeighborsMixin(SklearnKNeighbors):
+class KNeighborsMixin(SklearnKNeighborsMixin):
     """`kneighbors` and its graph."""
 
     def kneighbors(
@@ -224,7 +224,7 @@ class KNeighborsMixin(SklearnKNeighbors):
             return self.index_.nearest(Q, k)
 
 
-class RadiusNeighborsMixin(SklearnRadiusNeighbors):
+class RadiusNeighborsMixin(SklearnRadiusNeighborsMixin):
     """`radius_neighbors` and its graph."""
 
     def radius_neighbors(

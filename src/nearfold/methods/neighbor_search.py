@@ -22,6 +22,7 @@ from nearfold.methods.neighbor_base import (
     MODE,
     N_NEIGHBORS,
     RADIUS,
+    SEARCH,
     KNeighborsMixin,
     NeighborsEstimator,
     RadiusNeighborsMixin,
@@ -29,13 +30,12 @@ from nearfold.methods.neighbor_base import (
 )
 from nearfold.neighbors import is_learner
 from nearfold.neighbors.distances import effective_metric
-from nearfold.neighbors.lists import graph_from_lists, split_by_query
+from nearfold.neighbors.lists import graph_from_lists
 
 __all__ = [
     "KNeighborsTransformer",
     "NearestNeighbors",
     "RadiusNeighborsTransformer",
-    "split_by_query",
 ]
 
 
@@ -83,7 +83,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "n_neighbors": N_NEIGHBORS,
         "radius": RADIUS,
     }
@@ -153,7 +153,7 @@ class KNeighborsTransformer(
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "n_neighbors": N_NEIGHBORS,
         "mode": MODE,
     }
@@ -228,7 +228,7 @@ class RadiusNeighborsTransformer(
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "radius": RADIUS,
         "mode": MODE,
     }

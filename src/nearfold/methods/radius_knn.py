@@ -17,6 +17,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from nearfold.errors import InputError, warn
 from nearfold.methods.neighbor_base import (
     RADIUS,
+    SEARCH,
     WEIGHTS,
     NeighborsEstimator,
     RadiusNeighborsMixin,
@@ -37,7 +38,7 @@ class _RadiusEstimator(RadiusNeighborsMixin, NeighborsEstimator):
     """Neighbourhoods of all within a radius."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NeighborsEstimator._parameter_constraints,
+        **SEARCH,
         "radius": RADIUS,
         "weights": WEIGHTS,
     }
@@ -123,7 +124,9 @@ class RadiusNeighborsClassifier(VotingMixin, ClassifierMixin, _RadiusEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_RadiusEstimator._parameter_constraints,
+        **SEARCH,
+        "radius": RADIUS,
+        "weights": WEIGHTS,
         "outlier_label": [Integral, str, "array-like", None],
     }
     fitted_state = CLASSIFIER_STATE.extended(

@@ -112,7 +112,8 @@ def check_metric_name(metric: Any, params: dict[str, Any] | None, sizes: Sizes) 
     require(isinstance(metric, str) and metric in _METRICS, "metric: not the name of one")
     require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
     plain = set() if metric in PAIRWISE_DISTANCE_FUNCTIONS else {"w"}
-    for name, value in (params or {}).items():
+    given = {name: value for name, value in (params or {}).items() if value is not None}
+    for name, value in given.items():
         require(name in _TAKES.get(metric, plain), f"metric_params: {metric} takes no {name!r}")
         _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
 

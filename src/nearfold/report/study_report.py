@@ -78,6 +78,10 @@ def report_payload(
     """All that the page shows, as plain values (page/PAYLOAD.md)."""
     judge, verdict = comparison.judge, comparison.verdict
     rows = comparison.plan.view_rows
+    if comparison.sampled is not None:  # what is given has a value for every row of the table
+        ids = None if ids is None else np.asarray(ids)[comparison.sampled]
+        if columns is not None:
+            columns = {k: np.asarray(v)[comparison.sampled] for k, v in columns.items()}
     X = as_seen(comparison, rows)
     shown = _shown_spaces(comparison, len(rows))
     qualities = _judge_spaces(X, shown)

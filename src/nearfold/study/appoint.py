@@ -79,7 +79,7 @@ def _neighbors(k: int | None, n: int, n_folds: int) -> int:
 
 
 def _different_units(X: Array) -> bool:
-    reach = np.ptp(X.astype(np.float64), axis=0)
+    reach = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     reach = reach[reach > 0]
     if len(reach) == 0:
         return False

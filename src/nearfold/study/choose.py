@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nearfold.errors import InputError, NearfoldWarning
-from nearfold.inputs import check_rows, refuse_extreme
+from nearfold.inputs import refuse_extreme
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
 from nearfold.registry import method_of
@@ -31,6 +31,7 @@ from nearfold.study.answers import check_answers
 from nearfold.study.folds import Fold
 from nearfold.study.judges import Judge, LearnerJudge
 from nearfold.study.statistics import fold_errors, one_standard_error
+from nearfold.study.table import largest, read_rows, room_for, sampled_table
 from nearfold.study.told import Told
 from nearfold.study.watch import threads_for
 
@@ -108,10 +109,14 @@ def choose_dimension(
     >>> choose_dimension(PCA(), scale(X), rule="share", threshold=0.9).value
     8
     """
-    X = check_rows(X)
+    X = read_rows(X)
     if rule == "share":
+        if last_step(estimator) is not estimator:  # earlier steps copy the table
+            y = None if y is None else np.asarray(y)
+            X, y = sampled_table(X, y, None, random_state)
         return _by_share(estimator, X, y, threshold)
     if rule == "parallel":
+        X, _ = sampled_table(X, None, None, random_state)
         if type(last_step(estimator)).__name__ not in ("PCA", "IncrementalPCA"):
             raise InputError("parallel analysis is a rule for PCA: choose by cross-validation.")
         if last_step(estimator) is not estimator:
@@ -166,7 +171,7 @@ def scores_of_settings(
 @contextmanager
 def trying(judge: Judge) -> Iterator[None]:
     """Values are tried that nobody asked for: what they warn of is not told."""
-    with warnings.catch_warnings(), threads_for(judge.X):
+    with warnings.catch_warnings(), threads_for(judge.X), room_for(judge.X):
         warnings.simplefilter("ignore", NearfoldWarning)
         yield
 
@@ -181,13 +186,14 @@ def judge_for_choice(
     random_state: int,
 ) -> LearnerJudge:
     """The learner whose held-out score decides: all rows take part, none is set aside."""
-    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    refuse_extreme(largest(X), X.dtype)
     if y is None:
         raise InputError(
             "cross-validation needs y, a label or a target: without it choose by share, parallel "
             "analysis or connectivity."
         )
     y, task = check_answers(y, len(X), task)
+    X, y = sampled_table(X, y, y if task == "classification" else None, random_state)
     return LearnerJudge(
         X,
         y,

@@ -18,7 +18,6 @@ from nearfold.graph.connect import (
     smallest_connecting_k,
     smallest_connecting_radius,
 )
-from nearfold.inputs import check_rows
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
@@ -31,6 +30,7 @@ from nearfold.study.choose import (
     trying,
 )
 from nearfold.study.judges import LearnerJudge
+from nearfold.study.table import read_rows
 from nearfold.study.told import Told
 
 _K_NAME = Told("neighbours k", "近邻数 k")
@@ -65,7 +65,7 @@ def choose_neighbors(
     >>> choose_neighbors(Isomap(), make_swiss_roll(800, random_state=0)[0]).value
     5
     """
-    X = check_rows(X)
+    X = read_rows(X)
     rule = _known_rule(rule, y)
     if rule == "connectivity":
         return _k_by_connectivity(X)
@@ -99,7 +99,7 @@ def choose_radius(
 
     `radii`: those to try; by default from the smallest that connects to three times as much.
     """
-    X = check_rows(X)
+    X = read_rows(X)
     rule = _known_rule(rule, y)
     smallest = _smallest_radius(X, random_state)
     if rule == "connectivity":

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import Cancelled, InputError
-from nearfold.inputs import check_rows, refuse_extreme
+from nearfold.inputs import refuse_extreme
+from nearfold.notation import Array, Ints
 from nearfold.run import reporter
+from nearfold.study.answers import check_answers
 from nearfold.study.appoint import appoint, refuse_options
 from nearfold.study.candidates import Candidate, always_tried, pick_candidates
 from nearfold.study.comparison import Comparison
@@ -27,12 +29,20 @@ from nearfold.study.final import FinalCheck, final_check
 from nearfold.study.folds import Fold
 from nearfold.study.headline import Headline
 from nearfold.study.judges import Judge, LearnerJudge
+from nearfold.study.table import (
+    largest,
+    read_rows,
+    require_copies,
+    room_for,
+    rows_within_budget,
+    sample_by_class,
+    sample_notice,
+)
 from nearfold.study.told import Told
 from nearfold.study.trial import (
     FINISHED,
     SpaceResult,
     TrialPlan,
-    sample_by_class,
     try_space,
 )
 from nearfold.study.verdict import Verdict, judge_results
@@ -89,7 +99,7 @@ def compare(
     """
     started = time.monotonic()
     named = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else columns
-    X = check_rows(X)
+    X = read_rows(X)
     columns = named or tuple(f"x{j}" for j in range(X.shape[1]))
     options = {
         "n_folds": n_folds,
@@ -97,21 +107,28 @@ def compare(
         "set_aside": set_aside,
         "random_state": random_state,
     }
-    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    refuse_extreme(largest(X), X.dtype)
     if n_folds < 2:
         raise InputError(f"n_folds={n_folds}: at least 2 are needed, to learn and to judge.")
     refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
-    judge, scaled = appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
-    if judge.task == "none" and n_components is None:
-        n_components = 2
-    candidates = pick_candidates(judge.task, methods, spaces)
-    plan = _plan(judge, n_components, random_state, max_points, len(candidates))
-    results, stopped = _try_all(candidates, plan, scaled, started, time_budget)
-    reference = "PCA" if judge.task == "none" else "raw"
-    verdict = judge_results(results, judge, reference)
-    overall = _scaled_by_all(results) if scaled is None else scaled
-    final, trouble, cut_short = (None, None, True) if stopped else _check(verdict, plan, overall)
+    n = len(X)
+    X, y, task, rows = _within_budget(X, y, task, pairs, random_state)
+    with room_for(X):
+        judge, scaled = appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
+        if judge.task == "none" and n_components is None:
+            n_components = 2
+        candidates = pick_candidates(judge.task, methods, spaces)
+        plan = _plan(judge, n_components, random_state, max_points, len(candidates))
+        results, stopped = _try_all(candidates, plan, scaled, started, time_budget)
+        reference = "PCA" if judge.task == "none" else "raw"
+        verdict = judge_results(results, judge, reference)
+        overall = _scaled_by_all(results) if scaled is None else scaled
+        final, trouble, cut_short = (
+            (None, None, True) if stopped else _check(verdict, plan, overall)
+        )
     notices = _notices(judge, plan, results, overall if scale is None else None)
+    if rows is not None:
+        notices = (sample_notice(rows, n), *notices)
     return Comparison(
         judge,
         plan,
@@ -124,7 +141,23 @@ def compare(
         notices if trouble is None else (*notices, trouble),
         time.monotonic() - started,
         stopped or cut_short,
+        rows,
     )
+
+
+def _within_budget(
+    X: Array, y: Any, task: str | None, pairs: Any, seed: int
+) -> tuple[Array, Any, str | None, Ints | None]:
+    """X, y and the task, or a sample of the rows if the copies of all of them would not fit."""
+    if pairs is not None:  # they name rows: none can be left out
+        require_copies(X)
+        return X, y, task, None
+    if y is not None:
+        y, task = check_answers(y, len(X), task)
+    rows = rows_within_budget(X, y if task == "classification" else None, seed)
+    if rows is None:
+        return X, y, task, None
+    return X[rows], None if y is None else y[rows], task, rows
 
 
 def _check(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.notation import Ints
 from nearfold.study.final import FinalCheck, fit_space
 from nearfold.study.headline import show_score
 from nearfold.study.judges import Judge, PairJudge
@@ -31,6 +32,7 @@ class Comparison:
     notices: tuple[Told, ...]
     seconds: float
     stopped: bool  # Ctrl-C came before the end
+    sampled: Ints | None = None  # rows of the table that were compared, if not all
 
     @property
     def winner(self) -> str | None:

@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError
-from nearfold.inputs import check_rows, refuse_extreme
+from nearfold.inputs import refuse_extreme
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
-from nearfold.run import steps
+from nearfold.run import one_blas_thread, steps
+from nearfold.study.table import largest, read_rows
 from nearfold.study.told import Told
 
 _SAMPLE = 500  # rows whose neighbours are looked at
+_CELLS_AT_ONCE = 2**20  # of the table, in one block
 _MOST_COLUMNS = 64  # shuffled; of more, those that vary most
 
 _EXACT = Told(
@@ -59,13 +62,13 @@ def explain_space(
             if hasattr(X, "columns")
             else tuple(f"x{j}" for j in range(np.shape(X)[1]))
         )
-    X = check_rows(X)
-    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    X = read_rows(X)
+    refuse_extreme(largest(X), X.dtype)
     A = linear_map(model, X)
     if A is not None:
-        parts = (A @ A.T) * np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))
+        parts = _shares(A, X)
         total = float(parts.sum())
-        weights = parts.sum(axis=1) / total if total > 0 else np.zeros(len(A))
+        weights = parts / total if total > 0 else np.zeros(len(A))
         return _ordered(columns, weights, np.arange(len(A)), True)
     draw = np.random.default_rng(random_state)
     rows = X[np.sort(draw.permutation(len(X))[:_SAMPLE])]
@@ -102,6 +105,28 @@ def explain_rows(model: Any, X: Array, columns: tuple[str, ...], a: int, b: int)
     return Explanation(found.columns, found.weights, True, about)
 
 
+def _shares(A: Floats, X: Array) -> Floats:
+    """Row sums of (A A^T) o C, with C the covariance of X: sum over axes of A o (C A)."""
+    mean, C_A = X.mean(axis=0, dtype=np.float64), np.zeros_like(A)
+    for part in spans(len(X), _rows_at_once(X)):
+        rows = X[part] - mean
+        with one_blas_thread():
+            C_A += rows.T @ (rows @ A)
+    return np.asarray((A * C_A).sum(axis=1) / max(1, len(X) - 1))
+
+
+def _spread(X: Array, centre: Floats) -> Floats:
+    """Standard deviation of each column."""
+    squares = np.zeros(X.shape[1])
+    for part in spans(len(X), _rows_at_once(X)):
+        squares += ((X[part] - centre) ** 2).sum(axis=0)
+    return np.asarray(np.sqrt(squares / len(X)))
+
+
+def _rows_at_once(X: Array) -> int:
+    return max(1, _CELLS_AT_ONCE // X.shape[1])
+
+
 def linear_map(model: Any, X: Array) -> Floats | None:
     """A of x -> c + A^T x, (d, d'), if that is what the model does; else None.
 
@@ -111,16 +136,22 @@ def linear_map(model: Any, X: Array) -> Floats | None:
     centre = X.mean(axis=0, dtype=np.float64)
     # A step that survives rounding, also along a column that is constant.
     least = float(np.finfo(X.dtype).eps) ** 0.5 * (1 + np.abs(centre))
-    size = np.maximum(X.std(axis=0, dtype=np.float64), least)
-    probes = np.vstack([centre, centre + np.diag(size)]).astype(X.dtype)
-    images = np.asarray(model.transform(probes), dtype=np.float64)
-    step = probes[1:].astype(np.float64) - probes[0].astype(np.float64)
-    A = (images[1:] - images[0]) / np.diagonal(step)[:, None]
+    size = np.maximum(_spread(X, centre), least)
+    start = centre.astype(X.dtype)
+    origin = np.asarray(model.transform(start[None]), dtype=np.float64)[0]
+    A = np.empty((d, len(origin)))
+    for part in spans(d, max(1, _CELLS_AT_ONCE // d)):
+        columns = np.arange(part.start, part.stop)
+        probes = np.tile(start, (len(columns), 1))
+        probes[np.arange(len(columns)), columns] = (centre + size)[columns]
+        step = (centre + size)[columns].astype(X.dtype).astype(np.float64) - start[columns]
+        images = np.asarray(model.transform(probes), dtype=np.float64)
+        A[columns] = (images - origin) / step[:, None]
     rows = X[:: max(1, len(X) // 50)][:50]
     truth = np.asarray(model.transform(rows), dtype=np.float64)
-    guess = images[0] + (rows.astype(np.float64) - probes[0].astype(np.float64)) @ A
+    guess = origin + (rows.astype(np.float64) - start.astype(np.float64)) @ A
     slack = (1e-3 if X.dtype == np.float32 else 1e-7) * max(float(np.abs(truth).max()), 1e-300)
-    return A if A.shape[0] == d and np.abs(guess - truth).max() <= slack else None
+    return A if np.abs(guess - truth).max() <= slack else None
 
 
 def _neighbours(Z: Any, k: int) -> Array:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError
 from nearfold.notation import Array, Ints
 from nearfold.study.told import Told
 
+_CELLS_AT_ONCE = 2**18  # of the table, compared in one step
 _SET_ASIDE_SHARE = 5  # one row in five
 _SET_ASIDE_ROWS = 1000  # below it no rows can be spared for a last check
 
@@ -101,9 +103,27 @@ def split_rows(
 
 def groups_of_equal_rows(X: Array) -> Ints:
     """A number for each row; rows equal in all columns have the same one."""
-    values = np.ascontiguousarray(X + np.zeros(1, dtype=X.dtype))  # -0.0 becomes 0.0
-    as_bytes = values.view(np.dtype((np.void, values.dtype.itemsize * values.shape[1]))).ravel()
-    return np.asarray(np.unique(as_bytes, return_inverse=True)[1].ravel(), dtype=np.int64)
+    values = np.ascontiguousarray(X)
+    if any(_has_negative_zero(values[part]) for part in spans(len(X), _rows_at_once(X))):
+        values = values + np.zeros(1, dtype=X.dtype)  # -0.0 becomes 0.0
+    as_bytes = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel()
+    order = np.argsort(as_bytes, kind="stable")  # moves row numbers, not rows
+    starts = np.ones(len(X), dtype=np.int64)
+    starts[:1] = 0
+    for part in spans(len(X) - 1, _rows_at_once(X)):
+        before, after = order[:-1][part], order[1:][part]
+        starts[1:][part] = (values[before] != values[after]).any(axis=1)
+    group = np.empty(len(X), dtype=np.int64)
+    group[order] = np.cumsum(starts)
+    return group
+
+
+def _rows_at_once(X: Array) -> int:
+    return max(1, _CELLS_AT_ONCE // max(1, X.shape[1]))
+
+
+def _has_negative_zero(values: Array) -> bool:
+    return bool((np.signbit(values) & (values == 0)).any())
 
 
 def deal(group: Ints, stratum: Ints, n_folds: int, draw: np.random.Generator) -> Ints:

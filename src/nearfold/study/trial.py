@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import Cancelled, NearfoldError
-from nearfold.notation import Array, Floats, Ints
+from nearfold.notation import Floats, Ints
 from nearfold.run import progress, reporter
 from nearfold.study.candidates import Candidate, Setting, build_model
 from nearfold.study.choose import dimensions_to_try
 from nearfold.study.folds import Fold
 from nearfold.study.judges import Judge, Outcome
 from nearfold.study.statistics import one_standard_error
+from nearfold.study.table import sample_by_class
 from nearfold.study.watch import Deadline, PeakMemory, TimeIsUp, hearing, threads_for
 
 FINISHED, UNFINISHED, FAILED = "finished", "unfinished", "failed"
@@ -177,22 +178,6 @@ def rows_to_fit(candidate: Candidate, judge: Judge, train: Ints, seed: int) -> I
         return train
     label = judge.told_about(train) if judge.task == "classification" else None
     return train[sample_by_class(label, len(train), most, np.random.default_rng(seed))]
-
-
-def sample_by_class(label: Array | None, n: int, most: int, draw: np.random.Generator) -> Ints:
-    """`most` of n rows, every class in proportion and none lost; in order."""
-    if n <= most:
-        return np.arange(n)
-    if label is None:
-        return np.sort(draw.choice(n, most, replace=False))
-    number = np.unique(label, return_inverse=True)[1].ravel()
-    order = draw.permutation(n)
-    order = order[np.argsort(number[order], kind="stable")]
-    size = np.bincount(number)
-    place = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
-    # How far each row is down its class: the first of each class first, then in proportion.
-    depth = np.where(place == 0, -1.0, (place + 0.5) / np.repeat(size, size))
-    return np.sort(order[np.argsort(depth, kind="stable")[:most]])
 
 
 def setting_for(plan: TrialPlan, rows: Ints, scaled: bool) -> Setting:

@@ -1,0 +1,102 @@
+"""The table of a study: as many rows as the memory budget allows.
+
+A trial holds several copies of the table at once: the rows of a fold, the same rows scaled and in
+the space, their float64 temporaries, the rows of the pictures. Together they may take half of the
+budget; the other half is left to the methods. A larger table is studied on a sample of its rows,
+drawn with the classes in proportion, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from nearfold.blocks import get_memory, require_memory, reserve_memory, show_bytes
+from nearfold.errors import ApproximationWarning, warn
+from nearfold.inputs import check_rows
+from nearfold.notation import Array, Ints
+from nearfold.study.told import Told
+
+_COPIES = 6
+_SHARE = 2  # copies take at most 1 / _SHARE of the budget
+_FEWEST = 200  # rows that a sample has at least
+_ADVICE = "Give fewer columns, or a sample of the rows."
+
+
+def read_rows(X: Any) -> Array:
+    """X as a dense table of finite floats; refused where its conversion would not fit."""
+    if getattr(getattr(X, "dtype", None), "kind", "") != "f":
+        shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+        if len(shape) == 2:
+            needed = 8.0 * shape[0] * shape[1]
+            require_memory(needed, f"a table of {shape[0]:,} x {shape[1]:,} numbers", _ADVICE)
+    return np.asarray(check_rows(X))
+
+
+def rows_within_budget(X: Array, label: Array | None, random_state: int) -> Ints | None:
+    """Rows to study, in order, with classes in proportion; None: all of them."""
+    n = len(X)
+    row_bytes = max(1, X.shape[1] * X.itemsize)
+    most = get_memory() // (_SHARE * _COPIES * row_bytes)
+    if n <= most:
+        return None
+    fewest = min(n, _FEWEST if label is None else max(_FEWEST, 10 * len(np.unique(label))))
+    needed = _SHARE * _COPIES * row_bytes * fewest
+    require_memory(needed, f"a study of {fewest:,} rows of {X.shape[1]:,} columns", _ADVICE)
+    return sample_by_class(label, n, int(most), np.random.default_rng(random_state))
+
+
+def sample_by_class(label: Array | None, n: int, most: int, draw: np.random.Generator) -> Ints:
+    """`most` of n rows, every class in proportion and none lost; in order."""
+    if n <= most:
+        return np.arange(n)
+    if label is None:
+        return np.sort(draw.choice(n, most, replace=False))
+    number = np.unique(label, return_inverse=True)[1].ravel()
+    order = draw.permutation(n)
+    order = order[np.argsort(number[order], kind="stable")]
+    size = np.bincount(number)
+    place = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    # How far each row is down its class: the first of each class first, then in proportion.
+    depth = np.where(place == 0, -1.0, (place + 0.5) / np.repeat(size, size))
+    return np.sort(order[np.argsort(depth, kind="stable")[:most]])
+
+
+@contextmanager
+def room_for(X: Array) -> Iterator[None]:
+    """Leave room for the copies that a study of X makes."""
+    with reserve_memory(_COPIES * X.nbytes):
+        yield
+
+
+def require_copies(X: Array) -> None:
+    """Raise unless the copies that a study of all of X makes fit the budget."""
+    what = f"a study of {len(X):,} x {X.shape[1]:,} numbers"
+    require_memory(_SHARE * _COPIES * X.nbytes, what, _ADVICE)
+
+
+def sample_notice(rows: Ints, n: int) -> Told:
+    """What is said of a sample."""
+    budget = show_bytes(get_memory())
+    return Told(
+        f"A sample of {len(rows):,} of the {n:,} rows is used, so that the copies made of it fit "
+        f"the memory budget ({budget}).",
+        f"为使所需内存不超过预算({budget}),只使用了 {n:,} 行中的 {len(rows):,} 行。",
+    )
+
+
+def sampled_table(X: Array, y: Array | None, label: Array | None, seed: int) -> tuple[Any, Any]:
+    """X and y, or a sample of their rows with a warning."""
+    rows = rows_within_budget(X, label, seed)
+    if rows is None:
+        return X, y
+    warn(sample_notice(rows, len(X)).en, ApproximationWarning)
+    return X[rows], None if y is None else y[rows]
+
+
+def largest(X: Array) -> float:
+    """The largest absolute value, without a copy of X."""
+    return max(float(X.max()), -float(X.min()))
