@@ -47,6 +47,9 @@ def test_what_fits_passes():
         ("X", np.zeros((4, 2))),
         ("M", np.eye(3)),
         ("X", np.full((3, 2), np.nan)),
+        ("X", np.full((3, 2), 1e200)),
+        ("X", np.full((3, 2), 1e20, dtype=np.float32)),
+        ("X", np.zeros((3, 2), dtype=">f8")),
         ("X", [[0.0, 0.0]] * 3),
         ("X", np.zeros((3, 2), dtype=object)),
         ("rows", np.array([0, 3])),
@@ -90,3 +93,54 @@ def test_nested_objects_share_sizes():
         parent.check({"n": 4, "children": [Child([4])]})
     with pytest.raises(StateError, match="Child"):
         parent.check({"n": 4, "children": [object()]})
+
+
+def test_values_that_are_squares_or_may_be_large_have_no_such_limit():
+    for check in (s.array("n", large=True), s.array("n", least=0), s.array("n", finite=False)):
+        check(np.array([1e200]), {})
+
+
+def test_a_value_may_have_to_be_above_a_bound():
+    s.array("n", above=0)(np.array([1e-9]), {})
+    with pytest.raises(StateError, match="above 0"):
+        s.array("n", above=0)(np.array([0.0]), {})
+
+
+def test_labels_are_distinct_ascending_and_of_one_kind():
+    s.labels("c")(np.array(["a", "b"], dtype=object), {})
+    for wrong in (["b", "a"], ["a", "a"], ["a", 1], [None, "a"]):
+        with pytest.raises(StateError):
+            s.labels("c")(np.array(wrong, dtype=object), {})
+
+
+def test_fitted_objects_from_outside_need_their_methods_and_a_description():
+    parent = State(n=s.size("n"), child=s.fitted("count", m="n"))
+    with pytest.raises(StateError, match="no count"):
+        parent.check({"n": 5, "child": Child([4])})
+    with pytest.raises(StateError, match="does not describe"):
+        parent.check({"n": 5, "child": type("Other", (), {"count": print})()})
+    Counted = type("Counted", (Child,), {"count": print})
+    parent.check({"n": 5, "child": Counted([4])})
+    with pytest.raises(StateError, match="rows"):
+        parent.check({"n": 4, "child": Counted([4])})
+
+
+def test_a_description_tells_its_classes_and_itself_in_words():
+    held = State(
+        rows=s.array("n", "i", below="n", ascending=True),
+        parts=s.list_of(s.optional(s.nested(Child))),
+        _optional=("rows",),
+    )
+    assert held.classes() == (Child,)
+    assert held.describe()["rows"] == "i (n), below n, ascending, optional"
+    assert held.describe()["parts"] == "list (*) of None or Child"
+
+
+def test_a_check_of_several_fields_sees_the_parameters():
+    def also(values, sizes):
+        s.require(values["k"] <= sizes["n"], "too many")
+
+    described = State(also, X=s.array("n d"))
+    described.check({"X": np.zeros((3, 2))}, {}, {"k": 3})
+    with pytest.raises(StateError, match="too many"):
+        described.check({"X": np.zeros((3, 2))}, {}, {"k": 4})

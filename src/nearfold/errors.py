@@ -3,6 +3,10 @@
     NearfoldError
     ├── InputError (also ValueError)        the data or a parameter cannot be used as given
     │   ├── NonFiniteError                  NaN or inf, with the rows and columns that hold them
+    │   ├── DisconnectedGraphError (also RuntimeError)  the neighbourhood graph is in pieces
+    │   ├── PreprocessorError               a preprocessor could not look up the given ids
+    │   ├── SingularMatrixError (also NumPy's LinAlgError)  a prior or its covariance is singular
+    │   │   └── NonPSDError                 a matrix has a negative eigenvalue
     │   └── ModelFileError                  a model file is damaged, foreign or from the future
     ├── MemoryBudgetError (also MemoryError)  does not fit the budget and has no bounded way
     ├── SolverError (also ArithmeticError)  a numerical routine failed; the message names the matrix
@@ -17,7 +21,7 @@ Every error says what is wrong, where, and what to do about it.
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,8 +39,16 @@ class NonFiniteError(InputError):
     """The data hold NaN or inf."""
 
 
+class DisconnectedGraphError(InputError, RuntimeError):
+    """The neighbourhood graph is in pieces; a RuntimeError is what scikit-learn raises."""
+
+
+class PreprocessorError(InputError):
+    """A metric learner's preprocessor could not look up the given ids."""
+
+
 class ModelFileError(InputError):
-    """A model file is damaged, forged, foreign, or from a future version."""
+    """A model file is damaged, invalid, foreign, or from a future version."""
 
 
 class MemoryBudgetError(NearfoldError, MemoryError):
@@ -64,19 +76,30 @@ if TYPE_CHECKING:
     class NotConvergedWarning(NearfoldWarning):
         """An iteration was stopped before it converged."""
 
+    class SingularMatrixError(InputError):
+        """A matrix that must be positive definite is singular."""
+
+    class NonPSDError(SingularMatrixError):
+        """A matrix that must be positive semidefinite has a negative eigenvalue."""
+
 
 def __getattr__(name: str) -> Any:
-    """Define NotConvergedWarning when it is first used: its base takes a second to import."""
-    if name != "NotConvergedWarning":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sklearn.exceptions import ConvergenceWarning
+    """Define a class when it is first used, if its base takes long to import."""
+    if name == "NotConvergedWarning":
+        from sklearn.exceptions import ConvergenceWarning
 
-    about = {
-        "__doc__": "An iteration was stopped before it converged.",
-        "__module__": __name__,
-    }
-    globals()[name] = type(name, (NearfoldWarning, ConvergenceWarning), about)
-    return globals()[name]
+        bases: tuple[type, ...] = (NearfoldWarning, ConvergenceWarning)
+        about = "An iteration was stopped before it converged."
+    elif name == "SingularMatrixError":
+        from numpy.linalg import LinAlgError
+
+        bases, about = (InputError, LinAlgError), "A matrix is singular or not definite."
+    elif name == "NonPSDError":
+        bases = (__getattr__("SingularMatrixError"),)
+        about = "A matrix that must be positive semidefinite has a negative eigenvalue."
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, type(name, bases, {"__doc__": about, "__module__": __name__}))
 
 
 _PACKAGE = str(Path(__file__).parent)
@@ -84,7 +107,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    frame, depth = inspect.currentframe(), 1
+    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, category, stacklevel=depth)

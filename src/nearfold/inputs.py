@@ -13,8 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from nearfold.blocks import Rows, spans
-from nearfold.blocks.rows import NamedRows
+from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -48,6 +47,21 @@ def check_table(
         table = checked[0] if isinstance(checked, tuple) else checked
         refuse_nonfinite(table, getattr(estimator, "feature_names_in_", None))
     return checked
+
+
+def open_rows(estimator: Any, X: Any, sample_weight: Any = None, **options: Any) -> Rows:
+    """X as rows to fit, with their weights: a table is checked, a streamed one is opened.
+
+    NaN and inf are left to `refuse_bad_sums`.
+    """
+    if is_streamed(X):
+        rows = as_rows(X)
+        take_names(estimator, rows)
+        return rows.with_weights(check_weights(sample_weight, rows))
+    table = check_table(estimator, X, reset=True, finite=False, **options)
+    names = getattr(estimator, "feature_names_in_", None)
+    rows = ArrayRows(table, None if names is None else list(names))
+    return rows.with_weights(check_weights(sample_weight, table))
 
 
 def check_rows(X: Any) -> Any:
@@ -125,6 +139,19 @@ def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:
         "the values are so large that their squares overflow "
         f"{rows.dtype}: divide the columns by a constant first."
     )
+
+
+def refuse_bad_sums(rows: Rows, total: float) -> None:
+    """Raise if the total scatter of the rows shows NaN, inf, overflow or underflow in them.
+
+    The rows are looked at again only then.
+    """
+    limits = np.finfo(rows.dtype)
+    if not total <= float(limits.max):
+        refuse_bad_blocks(rows)
+    if total <= 1e10 * float(limits.tiny):
+        for block in rows.blocks():
+            refuse_vanishing(total, block.X, rows.dtype)
 
 
 def refuse_vanishing(total: float, X: Any, dtype: Any) -> None:

@@ -1,13 +1,41 @@
-"""One line per method: what it is called, where it lives, what it does.
+"""One entry per method: what it is called, where it lives, what it does, how it is compared.
 
-The command line, the documentation's table, the contract tests and the benchmarks read it.
+Adding an entry is all that makes a method public. The package's names, `nearfold methods`, the
+spaces that `compare` tries, the choice of a dimension, the classes a model file may hold, the
+contract tests and docs/methods.md read it when they are used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+
+TASKS = ("classification", "regression", "pairs", "none")
+_LABEL, _TARGET, _PAIRS = ("classification",), ("regression",), ("classification", "pairs")
+_ANSWERED = ("classification", "regression", "pairs")
+
+
+@dataclass(frozen=True)
+class Space:
+    """How `compare` tries a method.
+
+    `params` gives the constructor's parameters for a table (study.candidates.Setting). `rank` is
+    the order of the trials: the cheap and the promising come first, because the others go without
+    if the time is short. `most_rows` bounds the rows it is fitted on where the cost grows faster
+    than their number; the other rows are then transformed into its space. These numbers keep one
+    fit below about ten seconds on two cores and depend on nothing but the table, so that the same
+    table gives the same result on any machine.
+    """
+
+    rank: int
+    params: Callable[[Any], dict[str, Any]]
+    tasks: tuple[str, ...] = TASKS
+    most_rows: int | None = None
+    by_default: bool = True
+    narrow: bool = False  # wide tables are reduced by PCA first
+    rotation_invariant: bool = True  # depends on Euclidean distances alone
 
 
 @dataclass(frozen=True)
@@ -15,56 +43,122 @@ class Method:
     """A method of the package."""
 
     name: str
-    module: str
+    module: str  # inside nearfold
     kind: str  # neighbours, reduction, classifier, regressor, metric
     section: str  # where the book has it
     summary: str
     check_params: dict[str, Any] = field(default_factory=dict)  # for scikit-learn's checks
+    short: str | None = None  # the name people type first
+    aliases: tuple[str, ...] = ()  # further public classes of the module
+    nests: bool = False  # its first axes are its space of fewer dimensions
+    tells_shares: bool = False  # of the variance: explained_variance_ratio_
+    most_axes: str = "columns"  # what bounds the number of axes: columns, rows or classes
+    space: Space | None = None
 
-    def load(self) -> type[Any]:
-        """Its estimator class."""
-        home = "metrics" if self.kind == "metric" else "methods"
-        cls: type[Any] = getattr(import_module(f"nearfold.{home}.{self.module}"), self.name)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its public names."""
+        return (self.name, *self.aliases)
+
+    @property
+    def shown(self) -> str:
+        """The name in a comparison."""
+        return self.short or self.name
+
+    def load(self, name: str | None = None) -> type[Any]:
+        """Its estimator class, or the one of an alias."""
+        cls: type[Any] = getattr(import_module(f"nearfold.{self.module}"), name or self.name)
         return cls
 
 
-_SEARCH, _KNN, _RADIUS = "neighbor_search", "knn", "radius_knn"
+def _seeded(s: Any) -> dict[str, Any]:
+    return {"random_state": s.seed}
+
+
+def _kernel_pca(s: Any) -> dict[str, Any]:
+    gamma = 1 / (2 * s.spread) if s.spread > 0 else None
+    return {"n_components": s.curved_axes, "kernel": "rbf", "gamma": gamma, "random_state": s.seed}
+
+
+_SEARCH, _KNN, _RADIUS = "methods.neighbor_search", "methods.knn", "methods.radius_knn"
 # fmt: off
-METHODS = (
+METHODS: tuple[Method, ...] = (
     Method("NearestNeighbors", _SEARCH, "neighbours", "10.1", "exact, by number or radius"),
     Method("KNeighborsTransformer", _SEARCH, "neighbours", "10.1", "rows to their graph"),
     Method("RadiusNeighborsTransformer", _SEARCH, "neighbours", "10.1", "rows to their graph"),
-    Method("KNeighborsClassifier", _KNN, "classifier", "10.1", "vote of the k nearest"),
+    Method("KNeighborsClassifier", _KNN, "classifier", "10.1", "vote of the k nearest",
+           short="kNN"),
     Method("KNeighborsRegressor", _KNN, "regressor", "10.1", "mean of the k nearest"),
     Method("RadiusNeighborsClassifier", _RADIUS, "classifier", "10.1", "vote of all in a radius",
            {"outlier_label": "most_frequent"}),
     Method("RadiusNeighborsRegressor", _RADIUS, "regressor", "10.1", "mean of all in a radius"),
-    Method("PCA", "pca", "reduction", "10.3", "axes of largest variance"),
-    Method("IncrementalPCA", "incremental_pca", "reduction", "10.3", "the same from batches"),
-    Method("ClassicalMDS", "classical_mds", "reduction", "10.2", "coordinates from distances"),
-    Method("MDS", "mds", "reduction", "10.2", "distances kept, by stress majorisation"),
-    Method("KernelPCA", "kernel_pca", "reduction", "10.4", "PCA after a kernel's map"),
-    Method("Isomap", "isomap", "reduction", "10.5.1", "distances along the manifold, kept"),
-    Method("LocallyLinearEmbedding", "lle", "reduction", "10.5.2", "local weights, kept"),
-    Method("LinearDiscriminantAnalysis", "lda", "reduction", "LDA", "axes that separate classes"),
-    Method("Covariance", "covariance", "metric", "10.6", "each direction in units of its spread"),
-    Method("NeighborhoodComponentsAnalysis", "nca", "metric", "10.6", "soft neighbours vote best"),
-    Method("WeightedEuclidean", "weighted_euclidean", "metric", "10.6", "a weight for each column"),
-    Method("MMC", "mmc", "metric", "10.6", "pairs joined and parted, convex"),
-    Method("MMC_Supervised", "mmc", "metric", "10.6", "the same, pairs drawn from labels"),
-    Method("LMNN", "lmnn", "metric", "10.6", "own class near, others a margin away"),
-    Method("ITML", "itml", "metric", "10.6", "pairs within bounds, nearest to a prior"),
-    Method("ITML_Supervised", "itml", "metric", "10.6", "the same, pairs drawn from labels"),
-    Method("LSML", "lsml", "metric", "10.6", "which pair is the nearer one"),
-    Method("LSML_Supervised", "lsml", "metric", "10.6", "the same, from labels"),
-    Method("SDML", "sdml", "metric", "10.6", "a sparse M from pairs"),
-    Method("SDML_Supervised", "sdml", "metric", "10.6", "the same, from labels"),
-    Method("RCA", "rca", "metric", "10.6", "spread within chunklets taken out"),
-    Method("RCA_Supervised", "rca", "metric", "10.6", "the same, chunklets from labels"),
-    Method("LFDA", "lfda", "metric", "10.6", "LDA of neighbourhoods"),
-    Method("MLKR", "mlkr", "metric", "10.6", "kernel regression predicts best"),
-    Method("SCML", "scml", "metric", "10.6", "a sparse sum of simple metrics"),
-    Method("SCML_Supervised", "scml", "metric", "10.6", "the same, from labels"),
+    Method("PCA", "methods.pca", "reduction", "10.3", "axes of largest variance", nests=True,
+           tells_shares=True,
+           space=Space(1, lambda s: {"n_components": s.axes}, rotation_invariant=False)),
+    Method("IncrementalPCA", "methods.incremental_pca", "reduction", "10.3",
+           "the same from batches", nests=True, tells_shares=True),
+    Method("ClassicalMDS", "methods.classical_mds", "reduction", "10.2",
+           "coordinates from distances", nests=True,
+           space=Space(19, lambda s: {"n_components": s.axes, "metric": "cityblock"},
+                       most_rows=1_000, rotation_invariant=False)),
+    Method("MDS", "methods.mds", "reduction", "10.2", "distances kept, by stress majorisation",
+           space=Space(20, lambda s: {"n_components": min(s.axes, 10), "init": "classical_mds",
+                       "n_init": 1, "max_iter": 10, "random_state": s.seed}, most_rows=2_000)),
+    Method("KernelPCA", "methods.kernel_pca", "reduction", "10.4", "PCA after a kernel's map",
+           nests=True, tells_shares=True, most_axes="rows",
+           space=Space(10, _kernel_pca, most_rows=5_000)),
+    Method("Isomap", "methods.isomap", "reduction", "10.5.1", "distances along the manifold, kept",
+           nests=True, most_axes="rows",
+           space=Space(11, lambda s: {"n_components": min(s.curved_axes, 32),
+                       "n_neighbors": s.neighbors}, most_rows=5_000)),
+    Method("LocallyLinearEmbedding", "methods.lle", "reduction", "10.5.2", "local weights, kept",
+           short="LLE", nests=True, most_axes="rows",
+           space=Space(12, lambda s: {"n_components": min(s.axes, 16), "n_neighbors": s.neighbors,
+                       "random_state": s.seed}, most_rows=5_000)),
+    Method("LinearDiscriminantAnalysis", "methods.lda", "reduction", "LDA",
+           "axes that separate classes", short="LDA", nests=True, tells_shares=True,
+           most_axes="classes",
+           space=Space(2, lambda s: {"n_components": s.n_axes
+                       and min(s.n_axes, s.d, s.n_classes - 1)}, _LABEL)),
+    Method("Covariance", "metrics.covariance", "metric", "10.6",
+           "each direction in units of its spread",
+           space=Space(3, lambda s: {}, _ANSWERED, narrow=True)),
+    Method("NeighborhoodComponentsAnalysis", "metrics.nca", "metric", "10.6",
+           "soft neighbours vote best", short="NCA", aliases=("NCA",), nests=True,
+           space=Space(8, lambda s: {"n_components": min(s.axes, 32), "random_state": s.seed},
+                       _LABEL)),
+    Method("WeightedEuclidean", "metrics.weighted_euclidean", "metric", "10.6",
+           "a weight for each column",
+           space=Space(15, _seeded, _PAIRS, most_rows=2_000, rotation_invariant=False)),
+    Method("MMC", "metrics.mmc", "metric", "10.6", "pairs joined and parted, convex",
+           space=Space(6, _seeded, _PAIRS, narrow=True)),
+    Method("MMC_Supervised", "metrics.mmc", "metric", "10.6", "the same, pairs drawn from labels"),
+    Method("LMNN", "metrics.lmnn", "metric", "10.6", "own class near, others a margin away",
+           nests=True,
+           space=Space(14, lambda s: {"n_components": min(s.axes, 32), "convergence_tol": 0.01,
+                       "random_state": s.seed}, _LABEL, most_rows=2_000, narrow=True)),
+    Method("ITML", "metrics.itml", "metric", "10.6", "pairs within bounds, nearest to a prior",
+           space=Space(7, _seeded, _PAIRS, narrow=True)),
+    Method("ITML_Supervised", "metrics.itml", "metric", "10.6",
+           "the same, pairs drawn from labels"),
+    Method("LSML", "metrics.lsml", "metric", "10.6", "which pair is the nearer one",
+           space=Space(17, _seeded, _LABEL, narrow=True, by_default=False)),
+    Method("LSML_Supervised", "metrics.lsml", "metric", "10.6", "the same, from labels"),
+    Method("SDML", "metrics.sdml", "metric", "10.6", "a sparse M from pairs",
+           space=Space(16, _seeded, _PAIRS, narrow=True, by_default=False)),
+    Method("SDML_Supervised", "metrics.sdml", "metric", "10.6", "the same, from labels"),
+    Method("RCA", "metrics.rca", "metric", "10.6", "spread within chunklets taken out",
+           space=Space(4, lambda s: {}, _LABEL, narrow=True)),
+    Method("RCA_Supervised", "metrics.rca", "metric", "10.6", "the same, chunklets from labels"),
+    Method("LFDA", "metrics.lfda", "metric", "10.6", "LDA of neighbourhoods", nests=True,
+           space=Space(5, lambda s: {"n_components": min(s.axes, 32)}, _LABEL, most_rows=10_000,
+                       narrow=True)),
+    Method("MLKR", "metrics.mlkr", "metric", "10.6", "kernel regression predicts best", nests=True,
+           space=Space(9, lambda s: {"n_components": min(s.axes, 16), "random_state": s.seed,
+                       "max_iter": 200}, _TARGET, most_rows=2_000, narrow=True)),
+    Method("SCML", "metrics.scml", "metric", "10.6", "a sparse sum of simple metrics",
+           space=Space(18, _seeded, _LABEL, most_rows=2_000, narrow=True, by_default=False)),
+    Method("SCML_Supervised", "metrics.scml", "metric", "10.6", "the same, from labels"),
 )
 # fmt: on
 
@@ -72,7 +166,18 @@ METHODS = (
 def find(name: str) -> Method:
     """The method of that name."""
     for method in METHODS:
-        if method.name == name:
+        if name in method.names:
             return method
     known = ", ".join(method.name for method in METHODS)
     raise KeyError(f"there is no method {name!r}; there are {known}")
+
+
+def method_of(estimator: Any) -> Method | None:
+    """The entry of an estimator's class, or None for a class of another package."""
+    name = type(estimator).__name__
+    return next((method for method in METHODS if name in method.names), None)
+
+
+def instances_to_check() -> list[Any]:
+    """An unfitted estimator of each method, as scikit-learn's checks take it."""
+    return [method.load()(**method.check_params) for method in METHODS]

@@ -89,7 +89,7 @@ def test_no_edges_at_all_is_a_graph_of_lonely_nodes():
 def test_k_graph_joins_if_either_is_near_the_other(k, grid):
     rng = np.random.default_rng(k)
     X = rng.integers(0, 4, (30, 2)).astype(float) if grid else rng.normal(size=(30, 3))
-    graph, reach = neighbourhood_graph(build_index(X), 30, k, None)
+    graph, reach = neighbourhood_graph(build_index(X), k, None)
     np.testing.assert_allclose(dense(graph), literal_k_graph(X, k), rtol=1e-12)
     np.testing.assert_allclose(reach, np.sort(distances(X), axis=1)[:, k], rtol=1e-12)
 
@@ -97,7 +97,7 @@ def test_k_graph_joins_if_either_is_near_the_other(k, grid):
 @pytest.mark.parametrize("radius", [0.0, 1.0, 1.5, 100.0])
 def test_epsilon_graph_joins_all_within_the_radius_and_exactly_at_it(radius):
     X = np.random.default_rng(0).integers(0, 5, (30, 2)).astype(float)
-    graph, reach = neighbourhood_graph(build_index(X), 30, None, radius)
+    graph, reach = neighbourhood_graph(build_index(X), None, radius)
     D = distances(X)
     want = np.where(radius >= D, D, np.inf)
     np.fill_diagonal(want, np.inf)
@@ -108,7 +108,7 @@ def test_epsilon_graph_joins_all_within_the_radius_and_exactly_at_it(radius):
 @pytest.mark.parametrize("options", [{"k": 2, "radius": None}, {"k": None, "radius": 0.1}])
 def test_duplicates_are_joined_by_edges_of_length_zero(options):
     X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)) * 9, 3, axis=0)
-    graph, _ = neighbourhood_graph(build_index(X), 30, **options)
+    graph, _ = neighbourhood_graph(build_index(X), **options)
     want = np.full((30, 30), np.inf)
     for i in range(0, 30, 3):
         want[i : i + 3, i : i + 3] = 0.0

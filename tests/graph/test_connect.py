@@ -7,15 +7,23 @@ import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+import nearfold.graph.bridges as bridges
 import nearfold.graph.connect as connect
 from nearfold.errors import InputError, NearfoldWarning
-from nearfold.graph import Surroundings, from_edges, graph_of_lists, neighbourhood_graph, settle
+from nearfold.graph import (
+    OutsideSearch,
+    all_geodesics,
+    apply_policy,
+    from_edges,
+    neighbourhood_graph,
+    spanning_edges,
+)
+from nearfold.graph.bridges import bridging_edges, joining_edges
 from nearfold.graph.connect import (
+    connectivity_advice,
     side_by_side,
     smallest_connecting_k,
     smallest_connecting_radius,
-    spanning_edges,
-    what_connects,
 )
 from nearfold.neighbors import build_index
 
@@ -45,25 +53,28 @@ def kruskal(D, label):
     return np.array(sorted(kept)).reshape(-1, 2)
 
 
-class Counting(Surroundings):
+class Counting(OutsideSearch):
     """Notes which pieces search for their way out."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.searched = []
 
-    def shortest_exits(self, label, pieces):
-        self.searched.append((np.bincount(label), np.array(pieces)))
-        return super().shortest_exits(label, pieces)
+    def shortest_exits(self, label, small):
+        self.searched.append(np.flatnonzero(np.isin(label, small)))
+        return super().shortest_exits(label, small)
+
+    def nearest_among(self, some, others):
+        self.searched.append(some)
+        return super().nearest_among(some, others)
 
 
 def in_pieces(X, k=3, metric="euclidean"):
     """The k-graph of X, its reach, its pieces, and what surrounds them."""
-    options = {"metric": metric}
     rows = distances(X) if metric == "precomputed" else X
-    index = build_index(rows, **options)
-    graph, reach = neighbourhood_graph(index, len(X), k, None)
-    return graph, reach, graph.components()[1], Counting(rows, index, options)
+    index = build_index(rows, metric=metric)
+    graph, reach = neighbourhood_graph(index, k, None)
+    return graph, reach, graph.components()[1], Counting(index, metric == "precomputed")
 
 
 def check_tree(X, found, label, metric="euclidean"):
@@ -73,14 +84,67 @@ def check_tree(X, found, label, metric="euclidean"):
     np.testing.assert_allclose(length, D[a, b], rtol=1e-12)
 
 
+def shortest_of_pairs(D, label):
+    """For every two pieces the length of the shortest edge between them."""
+    count = label.max() + 1
+    return {(i, j): D[np.ix_(label == i, label == j)].min() for i in range(count) for j in range(i)}
+
+
+def check_pairs(X, found, label, metric="euclidean"):
+    a, b, length = found
+    D = distances(X, "cityblock" if metric == "cityblock" else "euclidean")
+    want = shortest_of_pairs(D, label)
+    assert len(a) == len(want)
+    pairs = {tuple(sorted((label[i], label[j]), reverse=True)) for i, j in zip(a, b, strict=True)}
+    assert pairs == set(want)
+    np.testing.assert_allclose(np.sort(length), np.sort(list(want.values())), rtol=1e-12)
+    np.testing.assert_allclose(length, D[a, b], rtol=1e-12)
+
+
 # ---- bridges -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [40, 2**21])  # searched in many parts, or in one
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "precomputed"])
+def test_every_two_pieces_are_joined_by_their_shortest_edge(monkeypatch, cells, metric):
+    monkeypatch.setattr(bridges, "_CELLS", cells)
+    X = clouds()
+    graph, reach, label, around = in_pieces(X, metric=metric)
+    check_pairs(X, joining_edges(label, around), label, metric)
+    check_pairs(X, bridging_edges(graph, reach, label, around), label, metric)
+
+
+def test_equidistant_clusters_stay_equidistant():
+    # three clusters at the corners of a triangle: a spanning tree would double one of its sides
+    rng = np.random.default_rng(0)
+    corners = 50.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
+    X = np.vstack([c + 0.1 * rng.normal(size=(20, 2)) for c in corners])
+    with pytest.warns(NearfoldWarning, match="3 pieces"):
+        bridged = settled(X, "bridge", k=5)
+    D = all_geodesics(bridged.graph, np.float64)
+    np.testing.assert_allclose(D[0, [20, 40]], 50.0, rtol=0.02)
+    np.testing.assert_allclose(D[20, 40], 50.0, rtol=0.02)
+
+
+def test_very_many_pieces_are_first_merged_along_the_spanning_tree(monkeypatch):
+    monkeypatch.setattr(bridges, "MOST_JOINED", 4)
+    X = clouds((12, 11, 10, 9, 8, 7, 6))
+    graph, reach, label, around = in_pieces(X)
+    count = label.max() + 1
+    assert count >= 7
+    a, b, length = bridging_edges(graph, reach, label, around)
+    assert len(a) == count - 4 + 6
+    D = distances(X)
+    tree = np.sort(D[tuple(kruskal(D, label).T)])
+    assert np.isin(tree[: count - 4].round(9), length.round(9)).all()
+    assert graph.with_edges(a, b, length).components()[0] == 1
 
 
 @pytest.mark.parametrize("few", [0, 8, 64])  # above this size a piece searches by itself
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock", "precomputed"])
 @pytest.mark.parametrize("seed", range(3))
 def test_bridges_are_the_minimum_spanning_tree_between_pieces(monkeypatch, few, metric, seed):
-    monkeypatch.setattr(connect, "_FEW", few)
+    monkeypatch.setattr(bridges, "_FEW", few)
     X = clouds(seed=seed)
     graph, reach, label, around = in_pieces(X, metric=metric)
     assert label.max() >= 3
@@ -89,7 +153,7 @@ def test_bridges_are_the_minimum_spanning_tree_between_pieces(monkeypatch, few, 
 
 @pytest.mark.parametrize("few", [0, 64])
 def test_many_small_pieces_are_bridged_too(monkeypatch, few):
-    monkeypatch.setattr(connect, "_FEW", few)
+    monkeypatch.setattr(bridges, "_FEW", few)
     X = np.random.default_rng(5).uniform(size=(150, 2))
     graph, reach, label, around = in_pieces(X, k=1)
     assert label.max() > 20
@@ -101,10 +165,9 @@ def test_the_largest_piece_never_searches():
     graph, reach, label, around = in_pieces(X)
     spanning_edges(graph, reach, label, around)
     assert around.searched
-    for sizes, pieces in around.searched:
-        assert sizes[pieces].max() <= sizes.max()
-        assert 0 not in pieces  # by_size: the largest is number 0
-        assert len(pieces) < len(sizes)
+    largest = np.flatnonzero(label == 0)
+    for rows in around.searched:
+        assert not np.isin(largest, rows).any()
 
 
 def test_nothing_is_searched_where_the_graph_knows_the_way():
@@ -170,17 +233,17 @@ def test_smallest_connecting_k_is_brute_forces(seed):
     sizes = [(15, 15), (30, 9), (12, 11, 10), (40,), (25, 2), (33, 20)][seed]
     X = clouds(sizes, seed=seed, spread=4.0)
     for asked in (1, 3, 10):
-        assert smallest_connecting_k(build_index(X), len(X), asked) == brute_force_k(X)
+        assert smallest_connecting_k(build_index(X), asked) == brute_force_k(X)
 
 
 def test_smallest_connecting_k_of_two_far_pieces_is_the_size_of_the_smaller():
     X = clouds((30, 21), spread=1e3)
-    assert smallest_connecting_k(build_index(X), 51, 5) == 21
-    assert smallest_connecting_k(build_index(X), 51, 5, most=20) is None
+    assert smallest_connecting_k(build_index(X), 5) == 21
+    assert smallest_connecting_k(build_index(X), 5, most=20) is None
 
 
 def test_smallest_connecting_k_of_two_rows():
-    assert smallest_connecting_k(build_index(np.array([[0.0], [1.0]])), 2, 1) == 1
+    assert smallest_connecting_k(build_index(np.array([[0.0], [1.0]])), 1) == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 6])
@@ -207,9 +270,9 @@ def test_radius_that_connects_duplicates_is_zero():
 # ---- policies ------------------------------------------------------------------------
 
 
-def settled(X, policy, k=3):
+def settled(X, policy, k=3, **options):
     graph, reach, _, around = in_pieces(X, k)
-    return settle(graph, policy, around, reach, what_connects(around.index, len(X), k, False))
+    return apply_policy(graph, policy, around, reach, k, **options)
 
 
 def test_error_says_the_sizes_and_what_would_connect():
@@ -244,12 +307,15 @@ def test_a_connected_graph_is_left_alone_whatever_the_policy():
 def test_policies_say_what_they_did_and_cover_the_rows_they_should():
     X = clouds((30, 20, 8), spread=1e3)
     graph, _, label, _ = in_pieces(X, 5)
-    with pytest.warns(NearfoldWarning, match="joined by their 2 shortest bridges"):
+    with pytest.warns(NearfoldWarning, match="joined by 3 bridges, the shortest between pieces"):
         bridged = settled(X, "bridge", k=5)
     assert bridged.graph.components()[0] == 1
-    assert len(bridged.graph.lengths) == len(graph.lengths) + 4
+    assert len(bridged.graph.lengths) == len(graph.lengths) + 6
     np.testing.assert_array_equal(bridged.label, label)
-    check_tree(X, bridged.bridges, label)
+    check_pairs(X, bridged.bridges, label)
+    with pytest.warns(NearfoldWarning, match="joined by 2 bridges"):
+        tree = settled(X, "bridge", k=5, tree=True)
+    check_tree(X, tree.bridges, label)
     with pytest.warns(NearfoldWarning, match="the largest is embedded"):
         largest = settled(X, "largest", k=5)
     np.testing.assert_array_equal(largest.pieces[0], np.flatnonzero(label == 0))
@@ -268,19 +334,34 @@ def test_an_unknown_policy_is_refused_even_if_the_graph_is_whole():
 def test_a_graph_without_distances_outside_of_it_cannot_be_bridged():
     graph = from_edges(np.array([0, 2]), np.array([1, 3]), np.ones(2), 4)
     with pytest.raises(InputError, match=r"in 2 pieces .* Give a graph with more edges"):
-        settle(graph, "bridge", None, np.ones(4), what_connects(None, 4, 1, True))
+        apply_policy(graph, "bridge", None, np.ones(4), 1)
+    with pytest.raises(RuntimeError):  # what scikit-learn raises
+        apply_policy(graph, "error", None, np.ones(4), 1)
 
 
 def test_advice_for_a_radius_is_a_larger_radius():
-    assert "larger radius" in what_connects(None, 4, None, False)()
+    *_, around = in_pieces(clouds((8,)))
+    assert "larger radius" in connectivity_advice(around, None)
 
 
-def test_advice_is_worked_out_only_when_needed():
-    def never():
-        raise AssertionError
+class OnlyOutside:
+    """An index that refuses to search its own rows again."""
 
-    graph = graph_of_lists(*build_index(clouds((40,))).nearest(None, 8))
-    settle(graph, "error", None, np.ones(40), never)
+    def __init__(self, index):
+        self.X, self.n_rows, self.part = index.X, index.n_rows, index.part
+        self.index = index
+
+    def nearest(self, Q, k):
+        assert Q is not None
+        return self.index.nearest(Q, k)
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+def test_a_warning_costs_no_further_search_of_all_rows():
+    X = clouds((30, 20, 8), spread=1e3)
+    graph, reach, _, around = in_pieces(X, 5)
+    for policy in ("bridge", "largest", "each"):
+        apply_policy(graph, policy, OutsideSearch(OnlyOutside(around.index)), reach, 5)
 
 
 # ---- side by side --------------------------------------------------------------------

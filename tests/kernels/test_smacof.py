@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfold.kernels.smacof import guttman_rows, place_rows
-from nearfold.methods.mds import guttman, place_row_by_row, smacof
+from nearfold.methods.smacof import guttman, place_row_by_row, smacof
 
 
 def gaps(A, B):

@@ -9,7 +9,7 @@ from sklearn.datasets import make_s_curve, make_swiss_roll
 import nearfold.graph.paths as paths
 import nearfold.methods.lle as lle
 from nearfold import PCA, ClassicalMDS, Isomap, LocallyLinearEmbedding, NearestNeighbors
-from nearfold.methods.lle import barycentric_weights
+from nearfold.methods.local_weights import barycentric_weights
 
 METHODS = ["standard", "modified", "hessian", "ltsa"]
 POLICIES = ["error", "bridge", "largest", "each"]

@@ -5,7 +5,7 @@ import pytest
 
 from nearfold.blocks import spans
 from nearfold.linalg import centred
-from nearfold.linalg.centred import ComputedKernel, HeldKernel, HeldSquares
+from nearfold.linalg.centred import CentredSquaredDistances, ComputedKernel, HeldKernel
 
 
 def centring(n):
@@ -27,7 +27,7 @@ def computed(K, **options):
 
 
 KINDS = {
-    "squares": (distances, HeldSquares, lambda D: -0.5 * D.astype(float) ** 2),
+    "squares": (distances, CentredSquaredDistances, lambda D: -0.5 * D.astype(float) ** 2),
     "kernel": (gram, HeldKernel, lambda K: K.astype(float)),
     "computed": (gram, computed, lambda K: K.astype(float)),
 }
@@ -89,7 +89,7 @@ def test_squared_norm_is_the_sum_of_squared_eigenvalues(dtype, small_tiles):
     D = distances(90, dtype=dtype)
     lam = np.linalg.eigvalsh(centring(90) @ (-0.5 * D.astype(float) ** 2) @ centring(90))
     rel = 1e3 * float(np.finfo(dtype).eps)
-    assert HeldSquares(D).squared_norm() == pytest.approx(lam @ lam, rel=rel)
+    assert CentredSquaredDistances(D).squared_norm() == pytest.approx(lam @ lam, rel=rel)
 
 
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
@@ -97,7 +97,9 @@ def test_any_layout_of_the_distances(order, small_tiles):
     D = distances(70)
     V = np.random.default_rng(1).normal(size=(70, 3))
     given = {"C": D, "F": np.asfortranarray(D), "strided": np.repeat(D, 2, axis=1)[:, ::2]}[order]
-    np.testing.assert_allclose(HeldSquares(given) @ V, HeldSquares(D.copy()) @ V, atol=1e-10)
+    np.testing.assert_allclose(
+        CentredSquaredDistances(given) @ V, CentredSquaredDistances(D.copy()) @ V, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,14 +135,16 @@ def test_computed_tiles_are_one_half_of_the_matrix(small_tiles):
 
 def test_equal_distances_have_one_eigenvalue():
     """D = 1 - I is a regular simplex: lam = 1/2, n - 1 times."""
-    np.testing.assert_allclose(HeldSquares(1 - np.eye(300)).top(5).values, 0.5, rtol=1e-10)
+    np.testing.assert_allclose(
+        CentredSquaredDistances(1 - np.eye(300)).top(5).values, 0.5, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_equal_distances_have_one_eigenvalue_also_when_they_are_many(dtype):
     D = (1 - np.eye(1000)).astype(dtype)
     np.testing.assert_allclose(
-        HeldSquares(D).top(2).values, 0.5, rtol=1000 * np.finfo(dtype).eps * 10
+        CentredSquaredDistances(D).top(2).values, 0.5, rtol=1000 * np.finfo(dtype).eps * 10
     )
 
 

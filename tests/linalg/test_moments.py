@@ -1,13 +1,26 @@
 """Moments of grouped rows against the formula, and their combination against the whole."""
 
+import copy
+import pickle
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
-from nearfold.linalg import Moments, Workspaces, block_moments, combine_moments, total_moments
+from nearfold.blocks import ArrayRows, use_executor
+from nearfold.linalg import (
+    Grouping,
+    Moments,
+    Workspaces,
+    block_moments,
+    combine_moments,
+    table_moments,
+)
+from nearfold.linalg.moments import table_spread
+from nearfold.state import fields_of
 
 DTYPES = [np.float64, np.float32]
 
@@ -172,17 +185,92 @@ def test_float32_far_from_the_origin():
     assert np.abs(got.scatter - exact.scatter.astype(float)).max() < 1e-5 * size
 
 
-def test_total_is_within_plus_between():
-    X, w, group = make(offset=3.0)
-    got = total_moments(block_moments(X, w, group, 3))
-    assert_moments(got, literal_moments(X, w, np.zeros(len(X), int), 1))
-    assert got.mean.shape == (1, 4)
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_combining_changes_neither_input(dtype, grouped):
+    X, w, group = make(dtype=dtype)
+    parts = [slice(0, 20), slice(20, 60)]
+    a, b = (
+        block_moments(X[p], w[p], group[p] if grouped else None, 3 if grouped else 1, factor=f)
+        for p, f in zip(parts, (True, False), strict=True)
+    )
+    before = [copy.deepcopy(vars(m)) for m in (a, b)]
+    for one, two in ((a, b), (b, a), (a, a)):
+        combine_moments(one, two)
+        combine_moments(combine_moments(one, two), b)
+    for moments, held in zip((a, b), before, strict=True):
+        for name, value in held.items():
+            np.testing.assert_array_equal(getattr(moments, name), value)
 
 
-def test_total_with_an_empty_group():
-    X, w, group = make(n_groups=2)
-    got = total_moments(block_moments(X, w, group, 4))
-    assert_moments(got, literal_moments(X, w, np.zeros(len(X), int), 1))
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("factored", [(True, True), (True, False), (False, True)])
+def test_the_factor_is_a_root_of_the_scatter(factored, grouped):
+    X, w, group = make(offset=5.0)
+    a, b = (
+        block_moments(X[p], w[p], group[p] if grouped else None, 3 if grouped else 1, factor=f)
+        for p, f in zip((slice(0, 25), slice(25, 60)), factored, strict=True)
+    )
+    both = combine_moments(a, b)
+    np.testing.assert_allclose(both.factor.T @ both.factor, both.scatter, atol=1e-11)
+    expected = block_moments(X, w, group if grouped else None, 3 if grouped else 1)
+    np.testing.assert_allclose(both.scatter, expected.scatter, atol=1e-11)
+    Moments.fitted_state.check(fields_of(both))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_spread_is_the_trace_of_the_scatter(offset, form, monkeypatch):
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 700)
+    X, w, _ = make(offset=offset)
+    X[np.abs(X - offset) < 0.5] = 0.0 if offset == 0.0 else offset
+    count, mean, total = table_spread(ArrayRows(form(X)).with_weights(w))
+    expected = block_moments(X, w)
+    np.testing.assert_allclose(count, w.sum())
+    np.testing.assert_allclose(mean, expected.mean[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(total, expected.total, rtol=1e-7)
+
+
+def test_moments_by_processes_equal_those_by_threads(monkeypatch):
+    """Blocks, block functions and statistics can all be pickled."""
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 700)
+    X, w, group = make()
+    plain = ArrayRows(X).with_weights(w)
+    labelled = ArrayRows(X).with_target(np.array(["a", "b", "c"])[group])
+    grouping = Grouping(np.array(["a", "b", "c"]), np.array([1.0, 2.0, 0.5]))
+
+    def both():
+        return [
+            table_moments(plain, np.float64, factor=True),
+            table_moments(labelled, np.float64, grouping=grouping),
+        ]
+
+    expected = both()
+    with PicklingExecutor() as pool, use_executor(pool):
+        got = both()
+    assert pool.tasks > 6
+    for one, two in zip(got, expected, strict=True):
+        for name in ("count", "mean", "scatter"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+class PicklingExecutor:
+    """What a process pool does to tasks and results, without the processes."""
+
+    def __init__(self):
+        self.tasks = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def map(self, task, items):
+        for item in items:
+            self.tasks += 1
+            work, data = pickle.loads(pickle.dumps((task, item)))
+            yield pickle.loads(pickle.dumps(work(data)))
 
 
 def test_workspaces_are_kept_and_grow():

@@ -25,6 +25,7 @@ from nearfold.errors import (
 )
 from nearfold.linalg import fix_signs
 from nearfold.methods.landmark_mds import spread_landmarks
+from nearfold.state import StateError, fields_of
 
 FOUR_CYCLE = np.array([[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 1], [1, 2, 1, 0]], dtype=float)
 TRIANGLE = np.array([[0, 3, 5], [3, 0, 4], [5, 4, 0]], dtype=float)
@@ -59,11 +60,11 @@ def literal_mds(D):
     return lam, V * np.sqrt(np.maximum(lam, 0))
 
 
-def quietly(model, X):
+def quietly(model, *args):
     """Fit a metric that is not Euclidean, which is warned of."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the distances are not Euclidean", NearfoldWarning)
-        return model.fit(X)
+        return model.fit(*args)
 
 
 def same_up_to_sign(Z, W, atol):
@@ -221,7 +222,7 @@ def test_landmarks_are_spread_by_max_min():
     X = table(60, 3)
     D = cdist(X, X)
     rows, kept = spread_landmarks(lambda i: D[i], 60, 10, np.float64)
-    np.testing.assert_array_equal(kept, D[rows])
+    np.testing.assert_array_equal(kept, D[:, rows])
     for i in range(1, 10):
         nearest = D[rows[:i]].min(axis=0)
         assert nearest[rows[i]] == nearest.max()
@@ -549,7 +550,7 @@ def test_asymmetry_of_rounding_is_accepted():
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "two", None])
 def test_n_components_is_a_positive_whole_number(k):
-    with pytest.raises(InputError, match="n_components="):
+    with pytest.raises(ValueError, match="'n_components' parameter of ClassicalMDS must be"):
         ClassicalMDS(k).fit(table())
 
 
@@ -674,10 +675,12 @@ def test_equal_distances_of_many_rows_are_a_simplex():
 def test_beyond_the_budget_landmarks_are_used_and_said():
     X = table(400)
     exact = quietly(ClassicalMDS(2, metric="cityblock"), X)
-    nearfold.set_memory("1MB")  # the distances need 1.4 MB
-    with pytest.warns(ApproximationWarning, match=r"400 rows need 1\.3 MB.*landmark MDS with"):
+    nearfold.set_memory("1MB")  # the distances alone need 1.2 MB
+    with pytest.warns(ApproximationWarning, match=r"400 rows need 3\.1 MB.*landmark MDS with"):
         model = ClassicalMDS(2, metric="cityblock").fit(X)
-    assert model.approximation_.startswith(f"landmark MDS: {len(model.landmarks_)} landmarks")
+    count = len(model.landmarks_)
+    said = f"landmark MDS: {count} landmarks of 400 rows (memory budget 1.0 MB)"
+    assert model.approximation_ == said
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-10)
     a, b = cdist(exact.embedding_, exact.embedding_), cdist(model.embedding_, model.embedding_)
     assert np.linalg.norm(a - b) < 0.2 * np.linalg.norm(a)
@@ -694,7 +697,7 @@ def test_the_euclidean_way_needs_no_distances_and_precomputed_ones_are_there_alr
 
 def test_a_budget_too_small_for_any_way_is_refused_with_numbers():
     nearfold.set_memory("10KB")
-    with pytest.raises(MemoryBudgetError, match=r"landmarks to 400 rows needs about 50\.0 KB"):
+    with pytest.raises(MemoryBudgetError, match=r"fewest landmarks \(4\) needs about 125\.0 KB"):
         ClassicalMDS(2, metric="cityblock").fit(table(400))
 
 
@@ -727,3 +730,52 @@ def test_progress_is_reported():
         quietly(ClassicalMDS(2, metric="cityblock"), table())
         ClassicalMDS(2, n_landmarks=10).fit(table())
     assert {"distances", "landmarks"} <= labels
+
+
+# ---- learned metrics and state ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 20}])
+def test_a_learned_metric_is_mds_of_the_transformed_rows(fitted, options):
+    X, y = table(), np.arange(len(table())) % 3
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, y)
+    metric = known if fitted else nearfold.LFDA(n_components=2, k=3)
+    model = quietly(ClassicalMDS(2, metric=metric, **options), X, y)
+    want = quietly(ClassicalMDS(2, **options), known.transform(X))
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-8)
+    new = table(seed=3)[:5]
+    np.testing.assert_allclose(
+        model.transform(new), want.transform(known.transform(new)), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.dissimilarity_matrix_, cdist(known.transform(X), known.transform(X)), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "cityblock"},
+        {"n_landmarks": 20},
+        {"metric": "cityblock", "n_landmarks": 20},
+        {"metric": "precomputed"},
+        {"metric": "precomputed", "n_landmarks": 20},
+    ],
+)
+def test_a_fitted_model_is_as_its_class_describes(options):
+    X = table()
+    rows = cdist(X, X) if options.get("metric") == "precomputed" else X
+    model = quietly(ClassicalMDS(2, **options), rows)
+    ClassicalMDS.fitted_state.check(fields_of(model))
+    model.eigenvalues_ = model.eigenvalues_ * np.nan
+    with pytest.raises(StateError, match="eigenvalues_"):
+        ClassicalMDS.fitted_state.check(fields_of(model))
+
+
+def test_landmarks_beyond_the_rows_are_not_as_described():
+    model = quietly(ClassicalMDS(2, n_landmarks=20), table())
+    model.landmarks_[3] = len(table())
+    with pytest.raises(StateError, match="landmarks_"):
+        ClassicalMDS.fitted_state.check(fields_of(model))

@@ -1,5 +1,9 @@
 """IncrementalPCA: whatever the batches, the result is that of PCA on all rows."""
 
+import copy
+import pickle
+from unittest.mock import Mock
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 import nearfold
 from nearfold import PCA, IncrementalPCA
 from nearfold.errors import ApproximationWarning, InputError, NonFiniteError
+from nearfold.state import StateError, fields_of
 
 RESULTS = [
     "components_",
@@ -58,6 +63,7 @@ def feed(model, X, ends, weights=None):
 def test_any_batches_equal_pca(ends, n_components, weighted):
     X = table()
     w = np.random.default_rng(1).uniform(0.2, 3, 90) if weighted else None
+    ends = [max(end, 3) for end in ends]  # the first batch has at least n_components rows
     model = feed(IncrementalPCA(n_components), X, ends, w)
     expected = PCA(n_components).fit(X, sample_weight=w)
     assert_same(model, expected)
@@ -68,16 +74,16 @@ def test_any_batches_equal_pca(ends, n_components, weighted):
 @pytest.mark.parametrize("size", [1, 2, 7, 90])
 def test_batches_of_equal_size(size, dtype):
     X = table(dtype=dtype)
-    model = feed(IncrementalPCA(2), X, range(size, 90, size))
+    model = feed(IncrementalPCA(2), X, range(max(size, 2), 90, size))
     assert_same(model, PCA(2).fit(X), atol=1e-9 if dtype == np.float64 else 2e-4)
     assert model.components_.dtype == model.transform(X).dtype == dtype
     assert model.n_samples_seen_ == 90
     assert model.approximation_ is None
 
 
-def test_batches_beyond_the_waiting_room(monkeypatch):
+def test_batches_beyond_the_buffer(monkeypatch):
     """Batches wait to be absorbed together; here they are absorbed many times."""
-    monkeypatch.setattr("nearfold.methods.incremental_pca._WAIT_BYTES", 1000)
+    monkeypatch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", 1000)
     X = table(300)
     assert_same(feed(IncrementalPCA(3), X, range(11, 300, 11)), PCA(3).fit(X))
 
@@ -244,19 +250,187 @@ def test_values_whose_squares_overflow_are_refused(how):
 
 @pytest.mark.parametrize("bad", [0, 6, 1.5, "mle", True])
 def test_bad_n_components(bad):
-    with pytest.raises(InputError, match="n_components"):
+    with pytest.raises(ValueError, match="n_components"):
         IncrementalPCA(bad).fit(table(20, 5))
 
 
-def test_more_axes_than_rows_so_far_is_said_when_asked_and_cured_by_more_rows():
+def test_a_first_batch_with_too_few_rows_is_refused_and_leaves_nothing_behind():
     X = table()
-    model = IncrementalPCA(4).partial_fit(X[:2])
-    with pytest.raises(InputError, match="n_components=4"):
+    model = IncrementalPCA(4)
+    with pytest.raises(InputError, match="n_components=4 must be less or equal to the batch"):
+        model.partial_fit(X[:2])
+    assert not hasattr(model, "components_")
+    assert not hasattr(model, "n_samples_seen_")
+    assert_same(model.partial_fit(X[:6]).partial_fit(X[6:]), PCA(4).fit(X))
+
+
+@pytest.mark.parametrize("bad", [0, -5, 1.5])
+def test_bad_batch_size(bad):
+    with pytest.raises(ValueError, match="batch_size"):
+        IncrementalPCA(2, batch_size=bad).fit(table())
+
+
+# ---- accuracy: what PCA finds in two passes, one pass over batches must find ------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    decades=st.integers(0, 8),
+    offset=st.sampled_from([0.0, 1.0, 1e3]),
+    drift=st.sampled_from([0.0, 10.0]),
+    n_components=st.sampled_from([None, 3, 6, 0.9]),
+    ends=st.lists(st.integers(6, 149), max_size=8).map(sorted),
+    asked=st.booleans(),
+    room=st.sampled_from([500, 10_000, 2**24]),
+    free=st.sampled_from([0.0, 2e8]),
+    weighted=st.booleans(),
+)
+def test_graded_spectra_offsets_dtypes_and_batches_equal_pca(
+    seed, dtype, decades, offset, drift, n_components, ends, asked, room, free, weighted
+):
+    """Every eigenvalue to a relative error that the rounding of the rows themselves explains."""
+    rng = np.random.default_rng(seed)
+    decades = decades if dtype == np.float64 else decades / 2
+    sd = np.logspace(0, -decades, 6)
+    Q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    X = (rng.normal(size=(150, 6)) * sd) @ Q + offset
+    X += drift * np.linspace(0, 1, 150)[:, None] * Q[0]
+    X = X.astype(dtype)
+    w = rng.uniform(0.5, 2, 150) if weighted else None
+    eps = float(np.finfo(dtype).eps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", room)
+        patch.setattr("nearfold.linalg.moments.FREE_PRODUCTS", free)
+        expected = PCA(n_components).fit(X, sample_weight=w)
+        model = IncrementalPCA(n_components)
+        for part in np.split(np.arange(150), ends):
+            if len(part):
+                model.partial_fit(X[part], sample_weight=None if w is None else w[part])
+                if asked:
+                    model.explained_variance_
+    root = np.ones((150, 1)) if w is None else np.sqrt(w)[:, None]
+    centred = X - np.average(X.astype(float), axis=0, weights=w)
+    exact = np.linalg.svd(centred * root, compute_uv=False)
+    assert model.n_components_ == expected.n_components_
+    k = model.n_components_
+    # rounding of rows at this offset, and of half the digits where float32 products were enough
+    rounding = 100 * np.finfo(float).eps * (exact[0] + np.sqrt(150) * (offset + drift))
+    half = 30 * np.sqrt(eps) if dtype == np.float32 else 1e-6
+    limit = np.maximum(half * exact[:k], rounding + (100 * eps * exact[0] if eps > 1e-8 else 0))
+    assert (np.abs(model.singular_values_ - exact[:k]) <= limit).all()
+    assert (np.abs(model.singular_values_ - expected.singular_values_) <= 2 * limit).all()
+    assert model.components_.shape == expected.components_.shape
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(k), atol=100 * eps)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "decades"), [(np.float64, 4), (np.float64, 8), (np.float32, 2), (np.float32, 3.5)]
+)
+@pytest.mark.parametrize("how", ["fit", "batches"])
+def test_every_axis_of_a_graded_spectrum_is_kept(how, dtype, decades):
+    sd = np.logspace(0, -decades, 6)
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(300, 6)) * sd).astype(dtype)
+    model = IncrementalPCA(6)
+    model = model.fit(X) if how == "fit" else feed(model, X, [50, 51, 170])
+    expected = PCA(6).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-5)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-3)
+    np.testing.assert_allclose(expected.singular_values_ / sd, np.sqrt(300), rtol=0.2)
+
+
+def test_a_late_graded_batch(monkeypatch):
+    """What was absorbed as a scatter is turned into a factor when one becomes necessary."""
+    monkeypatch.setattr("nearfold.methods.incremental_pca.BUFFER_BYTES", 1)
+    rng = np.random.default_rng(0)
+    small = rng.normal(size=(100, 3)) * [1e-7, 1e-7, 1e-7]
+    large = rng.normal(size=(100, 3)) * [1.0, 1e-4, 1e-9]
+    for X in (np.vstack([small, large]), np.vstack([large, small])):
+        model = feed(IncrementalPCA(3), X, [100])
+        exact = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+        np.testing.assert_allclose(model.singular_values_, exact, rtol=1e-6)
+
+
+# ---- shapes, copies, interrupts ----------------------------------------------------------
+
+
+def test_axes_beyond_the_rank_complete_the_others():
+    X = table(60, 2) @ np.random.default_rng(0).normal(size=(2, 6))
+    model = feed(IncrementalPCA(4), X, [10, 30])
+    with pytest.warns(UserWarning, match="vary in 2 directions"):
         model.components_
-    assert_same(model.partial_fit(X[2:]), PCA(4).fit(X))
+    assert model.components_.shape == (4, 6)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(4), atol=1e-12)
+    np.testing.assert_array_equal(model.explained_variance_[2:], 0.0)
+    with pytest.warns(UserWarning, match="vary in 2 directions"):
+        expected = PCA(4).fit(X)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-8)
+    assert IncrementalPCA().fit(X).components_.shape == (6, 6)
+    assert IncrementalPCA().fit(X[:3]).components_.shape == (3, 6)
 
 
-# ---- the bounded way -----------------------------------------------------------------
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+@pytest.mark.parametrize("read", [False, True])
+def test_copies_go_their_own_way(how, read):
+    X, other = table(), table(seed=5) * 3
+    for dtype in (np.float64, np.float32):
+        model = IncrementalPCA(2).partial_fit(X[:50].astype(dtype))
+        if read:
+            model.components_
+        twin = how(model)
+        twin.partial_fit(other.astype(dtype)).components_
+        model.partial_fit(X[50:].astype(dtype))
+        atol = 1e-9 if dtype == np.float64 else 2e-4
+        assert_same(model, PCA(2).fit(X.astype(dtype)), atol)
+        joined = np.vstack([X[:50], other]).astype(dtype)
+        assert_same(twin, PCA(2).fit(joined), atol)
+
+
+def test_an_interrupt_while_absorbing_loses_nothing(monkeypatch):
+    X = table()
+    model = feed(IncrementalPCA(2), X, [30])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "nearfold.methods.incremental_pca.add_batch", Mock(side_effect=KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            model.components_
+    assert_same(model, PCA(2).fit(X))
+
+
+def test_hasattr_never_raises():
+    model = IncrementalPCA(2)
+    assert not hasattr(model, "components_")
+    model.partial_fit(table())
+    assert hasattr(model, "components_")
+    assert not hasattr(model, "no_such_thing")
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.ApproximationWarning")
+@pytest.mark.parametrize("options", [{}, {"n_components": 2}, {"n_components": 0.7}])
+@pytest.mark.parametrize("how", ["fit", "batches", "unread", "frame", "bounded", "graded"])
+def test_the_state_is_as_described(how, options):
+    X = table(d=60, m=200) if how == "bounded" else table()
+    if how == "bounded":
+        nearfold.set_memory("100KB")
+    if how == "graded":
+        X = X * np.logspace(0, -9, 5)
+    if how == "frame":
+        X = pd.DataFrame(X, columns=list("abcde"))
+    model = IncrementalPCA(**options)
+    model = model.fit(X) if how in ("fit", "frame", "graded") else model.partial_fit(X)
+    if how != "unread":
+        model.components_
+    IncrementalPCA.fitted_state.check(fields_of(model))
+    broken = copy.deepcopy(model)
+    broken.n_features_in_ = 3
+    with pytest.raises(StateError):
+        IncrementalPCA.fitted_state.check(fields_of(broken))
+
+
+# ---- the memory-bounded fallback -----------------------------------------------------------------
 
 
 def low_rank(m=400, d=60, noise=1e-6):
@@ -297,7 +471,7 @@ def test_within_budget_again_it_is_exact_again():
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
 @pytest.mark.filterwarnings("ignore::nearfold.errors.ApproximationWarning")
-def test_the_bounded_way_minds_the_weights(how):
+def test_the_fallback_minds_the_weights(how):
     """Or refuses them: it must not drop them in silence."""
     X = low_rank()
     w = np.where(np.arange(400) < 200, 0.0, 1.0)
@@ -312,7 +486,7 @@ def test_the_bounded_way_minds_the_weights(how):
 
 
 @pytest.mark.filterwarnings("ignore::nearfold.errors.ApproximationWarning")
-def test_the_bounded_way_takes_a_share_and_finds_nan():
+def test_the_fallback_takes_a_share_and_finds_nan():
     X = low_rank()
     expected = PCA(0.9).fit(X)
     nearfold.set_memory("100KB")

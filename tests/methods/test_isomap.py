@@ -1,6 +1,7 @@
 """Isomap against Floyd's loop and classical MDS, against scikit-learn, and its policies."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from nearfold.errors import (
     NearfoldWarning,
     NonFiniteError,
 )
+from nearfold.state import StateError, fields_of
 
 POLICIES = ["bridge", "largest", "each"]
 
@@ -298,14 +300,13 @@ def test_error_policy_is_content_with_a_connected_graph():
 
 
 def literal_bridges(D, label):
-    """All edges by length; those that join two pieces are kept."""
+    """The shortest edge between every two pieces."""
     L = np.full(D.shape, np.inf)
-    label = label.copy()
-    for e in np.argsort(D, axis=None, kind="stable"):
-        i, j = np.unravel_index(e, D.shape)
-        if label[i] != label[j]:
+    for one in range(label.max() + 1):
+        for other in range(one):
+            between = np.where((label == one)[:, None] & (label == other), D, np.inf)
+            i, j = np.unravel_index(between.argmin(), D.shape)
             L[i, j] = L[j, i] = D[i, j]
-            label[label == label[j]] = label[i]
     return L
 
 
@@ -332,10 +333,9 @@ def test_largest_policy_embeds_the_largest_and_places_the_others_in_it(graph):
     alone = Isomap(**graph).fit(inside)
     np.testing.assert_allclose(model.embedding_[label == 0], alone.embedding_, atol=1e-9)
     assert np.isfinite(model.embedding_).all()
-    by_k = Isomap(n_neighbors=5).fit(inside)  # a radius reaches nothing from outside
-    by_k._pieces, by_k._home, by_k._place = alone._pieces, alone._home, alone._place
+    alone.set_params(n_neighbors=5, radius=None)  # a radius reaches nothing from outside
     np.testing.assert_allclose(
-        model.embedding_[label != 0], by_k.transform(X[label != 0]), atol=1e-9
+        model.embedding_[label != 0], alone.transform(X[label != 0]), atol=1e-9
     )
     D = model.dist_matrix_
     np.testing.assert_allclose(D[np.ix_(label == 0, label == 0)], alone.dist_matrix_)
@@ -502,11 +502,12 @@ def test_beyond_the_memory_budget_landmarks_are_taken_and_said():
     X = roll(400)
     exact = Isomap(n_neighbors=10).fit(X)
     nearfold.set_memory("600KB")
-    with pytest.warns(ApproximationWarning, match="the geodesics of 400 rows need"):
+    with pytest.warns(ApproximationWarning, match="the distances between 400 rows need"):
         model = Isomap(n_neighbors=10).fit(X)
     count = len(model.landmarks_)
     assert 2 < count < 400
-    assert model.approximation_ == f"landmark Isomap: {count} landmarks of 400 rows"
+    said = f"landmark Isomap: {count} landmarks of 400 rows (memory budget 600.0 KB)"
+    assert model.approximation_ == said
     assert model.dist_matrix_.nbytes <= 600 * 1024
     Z, A = exact.embedding_, model.embedding_
     assert np.abs(A - up_to_sign(A, Z)).max() < 0.2 * np.ptp(Z, axis=0).max()
@@ -683,30 +684,34 @@ def test_as_many_neighbours_as_rows_are_refused():
     [
         ({"n_neighbors": 5, "radius": 1.0}, "Both n_neighbors and radius"),
         ({"n_neighbors": None}, "give n_neighbors, or radius"),
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_components": 1.5}, "n_components=1.5"),
-        ({"path_method": "A*"}, "path_method='A\\*': use one of auto, FW, D"),
-        ({"eigen_solver": "magic"}, "eigen_solver='magic'"),
-        ({"extension": "guess"}, "extension='guess'"),
-        ({"disconnected": "glue"}, "disconnected='glue'"),
-        ({"neighbors_algorithm": "magic"}, "algorithm='magic'"),
+        ({"n_components": 0}, "'n_components' parameter of Isomap"),
+        ({"n_components": 1.5}, "'n_components' parameter of Isomap"),
+        ({"path_method": "A*"}, "'path_method' parameter of Isomap"),
+        ({"eigen_solver": "magic"}, "'eigen_solver' parameter of Isomap"),
+        ({"extension": "guess"}, "'extension' parameter of Isomap"),
+        ({"disconnected": "glue"}, "'disconnected' parameter of Isomap"),
+        ({"neighbors_algorithm": "magic"}, "'neighbors_algorithm' parameter of Isomap"),
+        ({"metric": "magic"}, "'metric' parameter of Isomap"),
+        ({"p": 0.5}, "'p' parameter of Isomap"),
+        ({"tol": -1}, "'tol' parameter of Isomap"),
+        ({"regressor": 3}, "'regressor' parameter of Isomap"),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ValueError, match=message):
         Isomap(**options).fit(roll(60))
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5])
 def test_a_number_of_neighbours_that_is_none_is_refused(k):
-    with pytest.raises(InputError):
+    with pytest.raises(ValueError, match="'n_neighbors' parameter of Isomap"):
         Isomap(n_neighbors=k).fit(roll(60))
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("radius", [-1.0, np.nan])
 def test_a_radius_that_is_none_is_refused(radius):
-    with pytest.raises(InputError):
+    with pytest.raises(ValueError, match="radius"):
         Isomap(n_neighbors=None, radius=radius).fit(roll(60))
 
 
@@ -830,3 +835,148 @@ def test_progress_is_reported_and_fit_again_forgets():
     assert model.approximation_ is None
     np.testing.assert_array_equal(model.label_, 0)
     np.testing.assert_array_equal(model.embedding_, Isomap(n_neighbors=8).fit(roll(80)).embedding_)
+
+
+# ---- a learned metric ----------------------------------------------------------------
+
+
+def stretched():
+    """Clouds far apart in two columns, with a third of large noise that a metric can discount."""
+    X, label = clouds((40, 25, 15))
+    rng = np.random.default_rng(1)
+    return np.column_stack([X, 3 * rng.normal(size=len(X))]), label
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("extension", ["geodesic", "regressor"])
+@pytest.mark.parametrize("policy", [*POLICIES, "error"])
+@pytest.mark.parametrize("extra", [{}, {"n_landmarks": 12}])
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_learned_metric_is_isomap_of_the_transformed_rows(
+    fitted, extension, policy, extra, frame
+):
+    X, label = stretched()
+    if policy == "error":
+        X, label = X[label == 0], np.arange(40) % 3  # a connected graph
+    given = pd.DataFrame(X, columns=list("abcd")) if frame else X
+    metric = nearfold.LFDA(n_components=2, k=3)
+    known = nearfold.LFDA(n_components=2, k=3).fit(given, label)
+    options = {"n_neighbors": 6, "disconnected": policy, "extension": extension, **extra}
+    model = Isomap(metric=known if fitted else metric, **options).fit(given, label)
+    rows = np.asarray(known.transform(given))
+    want = Isomap(**options).fit(rows)
+    np.testing.assert_allclose(model.dist_matrix_, want.dist_matrix_, rtol=1e-9)
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    np.testing.assert_array_equal(model.label_, want.label_)
+    new = given.iloc[:7] + 0.05 if frame else given[:7] + 0.05
+    np.testing.assert_allclose(
+        model.transform(new), want.transform(np.asarray(known.transform(new))), atol=1e-9
+    )
+    if extension == "geodesic":
+        scale = np.abs(model.embedding_).max()
+        np.testing.assert_allclose(model.transform(given), model.embedding_, atol=1e-9 * scale)
+    assert not hasattr(metric, "components_")
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_learned_metric_with_a_radius(policy):
+    X, label = stretched()
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, label)
+    rows = known.transform(X)
+    radius = float(np.median(distances(rows[label == 0], rows[label == 0]))) / 2
+    options = {"n_neighbors": None, "radius": radius, "disconnected": policy}
+    model, want = Isomap(metric=known, **options).fit(X), Isomap(**options).fit(rows)
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    np.testing.assert_allclose(model.transform(X), want.transform(rows), atol=1e-9)
+
+
+def test_the_error_policy_with_a_learned_metric_says_what_connects():
+    X, label = stretched()
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, label)
+    with pytest.raises(InputError, match="would connect it"):
+        Isomap(metric=known, disconnected="error").fit(X)
+
+
+def test_the_search_that_scikit_learn_holds():
+    X = roll(80)
+    search = Isomap(n_neighbors=6).fit(X).nbrs_
+    near = search.kneighbors(return_distance=False)
+    assert near.shape == (80, 6)
+    np.testing.assert_array_equal(near, np.argsort(distances(X, X), axis=1)[:, 1:7])
+    assert not hasattr(Isomap(), "nbrs_")
+
+
+# ---- clusters and their bridges --------------------------------------------------------
+
+
+def test_bridged_clusters_are_as_far_apart_as_in_scikit_learn():
+    rng = np.random.default_rng(0)
+    corners = 50.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
+    X = np.vstack([c + 0.1 * rng.normal(size=(20, 2)) for c in corners])
+    ours = fit_in_pieces(X, "bridge")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = sklearn.manifold.Isomap(n_neighbors=5).fit(X)
+    np.testing.assert_allclose(ours.dist_matrix_, theirs.dist_matrix_, rtol=1e-9)
+    assert_same(ours.embedding_, theirs.embedding_, 1e-7)
+
+
+def test_values_whose_squares_vanish_are_refused_not_put_at_the_origin(route):
+    X = roll(100)
+    with pytest.raises(InputError, match="so small that their squares vanish"):
+        Isomap(n_neighbors=8).fit(X * 1e-295)
+
+
+def test_max_iter_has_no_effect_and_says_so():
+    with pytest.warns(NearfoldWarning, match="max_iter has no effect"):
+        model = Isomap(n_neighbors=8, max_iter=3).fit(roll(80))
+    np.testing.assert_array_equal(model.embedding_, Isomap(n_neighbors=8).fit(roll(80)).embedding_)
+
+
+# ---- what a fitted model holds ---------------------------------------------------------
+
+
+VARIANTS = {
+    "k": {},
+    "radius": {"n_neighbors": None, "radius": 3.0},
+    "landmarks": {"n_landmarks": 12},
+    "regressor": {"extension": "regressor"},
+    "manhattan": {"p": 1},
+    "floyd": {"path_method": "FW"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_fitted_model_is_as_its_class_describes(policy, variant):
+    X, _ = clouds()
+    model = Isomap(disconnected=policy, **{"n_neighbors": 5} | VARIANTS[variant]).fit(X)
+    Isomap.fitted_state.check(fields_of(model))
+    given = distances(X, X)
+    model = Isomap(
+        disconnected=policy, metric="precomputed", **{"n_neighbors": 5} | VARIANTS[variant]
+    ).fit(given)
+    Isomap.fitted_state.check(fields_of(model))
+
+
+def test_a_damaged_model_is_not():
+    def damaged(change):
+        model = fit_in_pieces(clouds()[0], "each", n_landmarks=12)
+        change(model, vars(model)["_extension"])
+        with pytest.raises(StateError):
+            Isomap.fitted_state.check(fields_of(model))
+
+    def set_rows(extension, name, value):
+        getattr(extension, name)[0] = value
+
+    damaged(lambda model, ext: set_rows(ext, "piece_of_row", 3))
+    damaged(lambda model, ext: set_rows(ext, "piece_of_row", -1))
+    damaged(lambda model, ext: set_rows(ext, "index_in_piece", 60))
+    damaged(lambda model, ext: set_rows(ext.pieces[0], "rows", 80))
+    damaged(lambda model, ext: set_rows(ext.pieces[0], "landmarks", 40))
+    damaged(lambda model, ext: set_rows(ext.pieces[1].place, "row_means", np.nan))
+    damaged(lambda model, ext: setattr(ext.pieces[1], "D", ext.pieces[1].D[:, :5]))
+    damaged(lambda model, ext: setattr(model, "label_", model.label_[:5]))

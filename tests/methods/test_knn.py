@@ -339,7 +339,7 @@ def test_outlier_labels_per_output():
     X, y = normal(60), np.column_stack([labels(60), labels(60, seed=6)])
     model = nf.RadiusNeighborsClassifier(1.0, outlier_label=[2, 0]).fit(X, y)
     assert model.predict([[99.0, 0, 0]]).tolist() == [[2, 0]]
-    with pytest.raises(InputError, match="3 labels, and there are 2 outputs"):
+    with pytest.raises(InputError, match="inconsistent with the output length: 2"):
         nf.RadiusNeighborsClassifier(outlier_label=[1, 2, 3]).fit(X, y)
 
 
@@ -358,7 +358,7 @@ def test_no_neighbour_and_no_label_is_an_error(method):
 
 def test_no_neighbour_no_mean():
     model = nf.RadiusNeighborsRegressor(1.0).fit(normal(60), normal(60)[:, 0])
-    with pytest.warns(UserWarning, match="1 of 2 rows have no neighbour"):
+    with pytest.warns(UserWarning, match="no neighbors within specified radius.*1 of 2 rows"):
         found = model.predict([[0.0, 0, 0], [99.0, 0, 0]])
     assert np.isnan(found).tolist() == [False, True]
 
@@ -400,9 +400,11 @@ def test_float32_and_lists_and_frames_give_the_same():
 @pytest.mark.parametrize("make", [nf.NearestNeighbors, nf.KNeighborsTransformer])
 @pytest.mark.parametrize("k", [0, -3, 10])
 def test_impossible_numbers_of_neighbours(make, k):
-    model = make(n_neighbors=k).fit(normal(9))
     with pytest.raises(InputError, match="Expected n_neighbors"):
-        model.kneighbors(normal(2))
+        make().fit(normal(9)).kneighbors(normal(2), k)
+    if k < 1:
+        with pytest.raises(ValueError, match="'n_neighbors' parameter"):
+            make(n_neighbors=k).fit(normal(9))
 
 
 def test_a_row_is_not_its_own_neighbour():
@@ -422,8 +424,8 @@ def test_numbers_of_neighbours_are_whole(k):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "magic"}, "algorithm='magic'"),
-        ({"p": 0}, "p=0"),
+        ({"algorithm": "magic"}, "'algorithm' parameter"),
+        ({"p": 0}, "'p' parameter"),
         ({"metric": "precomputed"}, "9 x 3"),
         ({"metric": "magic"}, "metric"),
     ],
@@ -437,13 +439,13 @@ def test_impossible_requests():
     model = nf.NearestNeighbors().fit(normal(9))
     with pytest.raises(InputError, match="radius=-1"):
         model.radius_neighbors(radius=-1)
-    with pytest.raises(InputError, match="mode='magic'"):
+    with pytest.raises(InputError, match="Unsupported mode"):
         model.kneighbors_graph(mode="magic")
     with pytest.raises(InputError, match="return_distance"):
         model.radius_neighbors(return_distance=False, sort_results=True)
     for make in (*BY_NUMBER, *BY_RADIUS):
-        with pytest.raises(InputError, match="weights='magic'"):
-            make(weights="magic").fit(normal(9), labels(9)).predict(normal(2))
+        with pytest.raises(ValueError, match="'weights' parameter"):
+            make(weights="magic").fit(normal(9), labels(9))
         with pytest.raises(ValueError, match="requires y"):
             make().fit(normal(9), None)
 

@@ -13,7 +13,7 @@ from sklearn.covariance import OAS, EmpiricalCovariance
 import nearfold
 from nearfold import LinearDiscriminantAnalysis as LDA
 from nearfold.errors import InputError, MemoryBudgetError, NonFiniteError
-from nearfold.linalg import fix_signs
+from nearfold.linalg import fix_signs, moments, within
 
 TheirLDA = sklearn.discriminant_analysis.LinearDiscriminantAnalysis
 SOLVERS = ["svd", "lsqr", "eigen"]
@@ -287,10 +287,9 @@ def test_float32_with_collinear_columns_agrees_with_float64(m, d, n_twins, solve
     X, y = nearly_collinear(m, d, n_twins, 2e-3)
     X = X.astype(np.float32)
     calls = []
-    measured = nearfold.methods.lda.remeasure
-    monkeypatch.setattr(
-        nearfold.methods.lda, "remeasure", lambda *a: calls.append(a) or measured(*a)
-    )
+    measured = within.remeasure
+    monkeypatch.setattr(within, "remeasure", lambda *a: calls.append(a) or measured(*a))
+    monkeypatch.setattr(moments, "FREE_PRODUCTS", 0)  # as in a large table
     ours, exact = LDA(solver).fit(X, y), LDA(solver).fit(X.astype(np.float64), y)
     assert len(calls) == (n_twins <= 128)  # few: measured again; many: all in float64
     assert ours.coef_.dtype == np.float32
@@ -306,7 +305,8 @@ def test_float32_products_alone_would_not_do(monkeypatch):
     X = X.astype(np.float32)
     exact = LDA().fit(X.astype(np.float64), y).scalings_
     got = LDA().fit(X, y).scalings_
-    monkeypatch.setattr(nearfold.methods.lda, "remeasure", lambda within, *_: within)
+    monkeypatch.setattr(moments, "FREE_PRODUCTS", 0)
+    monkeypatch.setattr(within, "remeasure", lambda found, *_: found)
     rough = LDA().fit(X, y).scalings_
     size = np.abs(exact).max()
     assert np.abs(got - exact).max() < 1e-2 * size
@@ -316,10 +316,8 @@ def test_float32_products_alone_would_not_do(monkeypatch):
 def test_a_tiny_tol_takes_the_factor_and_keeps_small_directions(monkeypatch):
     X, y = nearly_collinear(300, 6, 2, 1e-8)
     calls = []
-    factored = nearfold.methods.lda.factor_within
-    monkeypatch.setattr(
-        nearfold.methods.lda, "factor_within", lambda *a: calls.append(a) or factored(*a)
-    )
+    factored = within.diagonalise_factor
+    monkeypatch.setattr(within, "diagonalise_factor", lambda *a: calls.append(a) or factored(*a))
     LDA().fit(X, y)
     assert not calls  # not needed for the default tol
     model = LDA(tol=1e-10).fit(X, y)
@@ -408,10 +406,12 @@ def test_refused_labels(y, said):
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ({"solver": "magic"}, InputError, "solver='magic'"),
+        ({"solver": "magic"}, ValueError, "'solver' parameter.*'magic'"),
         ({"shrinkage": 0.1}, NotImplementedError, "shrinkage not supported"),
-        ({"solver": "eigen", "shrinkage": 2}, InputError, "shrinkage=2"),
-        ({"solver": "eigen", "shrinkage": "some"}, InputError, "shrinkage='some'"),
+        ({"solver": "eigen", "shrinkage": 2}, ValueError, "'shrinkage' parameter.*2"),
+        ({"solver": "eigen", "shrinkage": "some"}, ValueError, "'shrinkage'.*'some'"),
+        ({"n_components": -7}, ValueError, "'n_components'.*-7"),
+        ({"tol": -1.0}, ValueError, "'tol'"),
         ({"covariance_estimator": OAS()}, InputError, "covariance estimator"),
         ({"solver": "lsqr", "shrinkage": 0.1, "covariance_estimator": OAS()}, InputError, "one of"),
         ({"priors": [0.5, 0.5]}, InputError, "2 entries"),

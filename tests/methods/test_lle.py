@@ -11,12 +11,13 @@ from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_swiss_roll
 
 import nearfold
-import nearfold.linalg.grounded as grounded
+import nearfold.linalg.inverse_iteration as inverse_iteration
 import nearfold.methods.lle as lle
+import nearfold.methods.local_weights as local_weights
 from nearfold import LocallyLinearEmbedding
 from nearfold.errors import InputError, NearfoldError, NearfoldWarning, NonFiniteError
-from nearfold.methods.lle import barycentric_weights
 from nearfold.methods.local_patches import ltsa_blocks
+from nearfold.methods.local_weights import barycentric_weights
 
 METHODS = ["standard", "modified", "hessian", "ltsa"]
 POLICIES = ["bridge", "largest", "each"]
@@ -32,8 +33,8 @@ def default_budget():
 def force(route, monkeypatch):
     monkeypatch.setattr(lle, "_DENSE_ROWS", 10**9 if route == "dense" else 0)
     if route == "gmres":
-        monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
-        monkeypatch.setattr(grounded, "_MOST_WORK", 0)
+        monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+        monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
 
 
 @pytest.fixture(params=ROUTES)
@@ -107,10 +108,16 @@ def modified_matrix(X, near, d):
 
 
 def hessian_matrix(X, near, d):
-    """Donoho and Grimes (2003): the quadratic part of each patch, by Gram and Schmidt."""
+    """Donoho and Grimes (2003): the quadratic part of each patch, by Gram and Schmidt.
+
+    A row that is in nobody's list joins its own patch.
+    """
     n = len(X)
     M = np.zeros((n, n))
-    for rows in near:
+    listed = {j for rows in near for j in rows}
+    for i, rows in enumerate(near):
+        if i not in listed:
+            rows = [i, *rows]
         P = X[rows] - X[rows].mean(axis=0)
         t = np.linalg.svd(P)[0][:, :d]
         basis = [np.ones(len(rows)), *t.T]
@@ -127,10 +134,13 @@ def hessian_matrix(X, near, d):
 
 
 def ltsa_matrix(X, near, d):
-    """Zhang and Zha (2004): I - G G^T, G = [1 / sqrt(k), d left singular vectors of the patch]."""
+    """Zhang and Zha (2004): I - G G^T, G = [1 / sqrt(k), d left singular vectors of the patch].
+
+    The patch is the row itself and its neighbours.
+    """
     n = len(X)
     M = np.zeros((n, n))
-    for rows in near:
+    for rows in ([i, *near[i]] for i in range(n)):
         t = np.linalg.svd(X[rows] - X[rows].mean(axis=0))[0][:, :d]
         G = np.column_stack([np.full(len(rows), 1 / np.sqrt(len(rows))), t])
         M[np.ix_(rows, rows)] += np.eye(len(rows)) - G @ G.T
@@ -302,10 +312,81 @@ def test_large_tables_take_the_sparse_route_of_their_own():
     assert np.linalg.norm(A.T @ (A @ Z) - Z * lam) < 1e-3 * lam[0]
 
 
+# ---- accuracy ------------------------------------------------------------------------
+
+
+def exact_factor(X, near, method, d, reg):
+    """B with M = B^T B, row by row: I - W, or the rows whose squares the variants add up."""
+    n, rows = len(X), []
+
+    def add(members, block):
+        full = np.zeros((block.shape[1], n))
+        full[:, members] = block.T
+        rows.append(full)
+
+    for i, members in enumerate(near):
+        if method == "standard":
+            add([i, *members], np.r_[1.0, -literal_weights(X[i], X[members], reg)][:, None])
+        elif method == "ltsa":
+            patch = [i, *members]
+            U = np.linalg.svd(X[patch] - X[patch].mean(axis=0))[0][:, :d]
+            ones = np.full((len(patch), 1), 1.0)
+            add(patch, np.linalg.qr(np.column_stack([ones, U]), mode="complete")[0][:, d + 1 :])
+        else:
+            t = np.linalg.svd(X[members] - X[members].mean(axis=0))[0][:, :d]
+            pairs = [t[:, a] * t[:, b] for a in range(d) for b in range(a, d)]
+            basis = np.column_stack([np.ones(len(members)), t, *pairs])
+            add(members, np.linalg.qr(basis)[0][:, d + 1 :])
+    return np.vstack(rows)
+
+
+def svd_bottom(B, d):
+    """The d smallest squared singular values of B outside of the constant vector, by an SVD."""
+    n = B.shape[1]
+    Q = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
+    _, s, Vt = np.linalg.svd(np.linalg.qr(B @ Q, mode="r"))
+    return s[::-1][:d] ** 2, Q @ Vt[::-1][:d].T
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense"])
+@pytest.mark.parametrize("reg", [1e-3, 1e-6, 1e-8])
+@pytest.mark.parametrize("n", [90, 240, 500])
+def test_small_tables_are_as_accurate_as_large_ones(n, reg, solver):
+    """The eigenvalues go down to 1e-17: those of a matrix A^T A would be rounding."""
+    X = roll(n)
+    model = LocallyLinearEmbedding(n_neighbors=12, reg=reg, eigen_solver=solver).fit(X)
+    values, V = svd_bottom(exact_factor(X, neighbours(X, 12), "standard", 2, reg), 2)
+    angles = np.linalg.svd(V.T @ model.embedding_)[1]
+    np.testing.assert_allclose(angles, 1.0, atol=1e-7)
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense"])
+@pytest.mark.parametrize("method", ["hessian", "ltsa"])
+@pytest.mark.parametrize("n", [90, 300])
+def test_the_variants_span_the_bottom_singular_vectors(n, method, solver):
+    X = roll(n)
+    model = LocallyLinearEmbedding(n_neighbors=12, method=method, eigen_solver=solver).fit(X)
+    values, V = svd_bottom(exact_factor(X, neighbours(X, 12), method, 2, 0.0), 2)
+    np.testing.assert_allclose(np.linalg.svd(V.T @ model.embedding_)[1], 1.0, atol=1e-9)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-12)
+
+
+def test_a_row_in_nobodys_list_is_no_axis_of_its_own():
+    X = roll(150)
+    unlisted = np.setdiff1d(np.arange(150), neighbours(X, 5))
+    assert len(unlisted)
+    for method, k in (("ltsa", 5), ("hessian", 6), ("modified", 5)):
+        unlisted = np.setdiff1d(np.arange(150), neighbours(X, k))
+        Z = LocallyLinearEmbedding(n_neighbors=k, method=method).fit_transform(X)
+        assert np.abs(Z).max() < 0.9
+        assert np.abs(Z[unlisted]).max(initial=0.0) < 0.5
+
+
 # ---- scikit-learn --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["standard", "modified", "ltsa"])
+@pytest.mark.parametrize("method", ["standard", "modified"])  # their "ltsa" leaves out the row
 def test_spans_scikit_learns_bottom_subspace(factored, method):
     X = roll(400)
     options = {"n_neighbors": 12, "method": method}
@@ -374,12 +455,23 @@ def test_transform_is_row_wise():
     np.testing.assert_allclose(model.transform(Q), alone, atol=1e-12)
 
 
-def test_rows_with_duplicates_are_placed_at_the_mean_of_theirs():
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_with_duplicates_are_placed_at_the_mean_of_theirs(method):
     X = roll(150)
-    X = np.vstack([X, X[:20]])
-    model = LocallyLinearEmbedding(n_neighbors=10).fit(X)
-    want = (model.embedding_[:20] + model.embedding_[150:]) / 2
-    np.testing.assert_allclose(model.transform(X[:20]), want, atol=1e-9)
+    X = np.vstack([X, X[:20], X[:5]])
+    model = LocallyLinearEmbedding(n_neighbors=12, method=method).fit(X)
+    Z = model.embedding_
+    want = Z.copy()
+    want[:20] = want[150:170] = (Z[:20] + Z[150:170]) / 2
+    want[:5] = want[150:155] = want[170:] = (Z[:5] + Z[150:155] + Z[170:]) / 3
+    np.testing.assert_allclose(model.transform(X), want, atol=200 * np.finfo(float).eps)
+
+
+def test_of_many_duplicates_the_first_in_the_lists_decide():
+    X = np.vstack([roll(60), np.tile(roll(60)[:1], (8, 1))])
+    model = LocallyLinearEmbedding(n_neighbors=6).fit(X)
+    want = model.embedding_[[0, 60, 61, 62, 63, 64]].mean(axis=0)
+    np.testing.assert_allclose(model.transform(X[:1])[0], want, atol=1e-13)
 
 
 # ---- a graph in pieces ---------------------------------------------------------------
@@ -658,13 +750,21 @@ def test_nan_is_refused_with_its_place():
     ("options", "message"),
     [
         ({"n_neighbors": 60}, "n_samples = 60, n_neighbors = 60"),
-        ({"n_neighbors": 0}, "n_neighbors=0"),
-        ({"n_neighbors": 2.5}, "n_neighbors=2.5"),
-        ({"n_components": 0}, "n_components=0"),
+        ({"n_neighbors": 0}, "'n_neighbors' parameter of LocallyLinearEmbedding must be an int"),
+        ({"n_neighbors": 2.5}, "'n_neighbors' parameter"),
+        ({"n_components": 0}, "'n_components' parameter"),
         ({"n_components": 4}, "output dimension must be less than or equal to input dimension"),
-        ({"method": "magic"}, "method='magic': use one of standard, modified, hessian, ltsa"),
-        ({"eigen_solver": "magic"}, "eigen_solver='magic'"),
-        ({"disconnected": "glue"}, "disconnected='glue'"),
+        ({"method": "magic"}, "'method' parameter"),
+        ({"eigen_solver": "magic"}, "'eigen_solver' parameter"),
+        ({"disconnected": "glue"}, "'disconnected' parameter"),
+        ({"reg": -1}, "'reg' parameter"),
+        ({"tol": -1}, "'tol' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"hessian_tol": -1}, "'hessian_tol' parameter"),
+        ({"modified_tol": None}, "'modified_tol' parameter"),
+        ({"neighbors_algorithm": "magic"}, "'neighbors_algorithm' parameter"),
+        ({"random_state": "x"}, "'random_state' parameter"),
+        ({"n_jobs": 1.5}, "'n_jobs' parameter"),
         ({"method": "hessian", "n_neighbors": 5}, r"n_neighbors must be greater than.*= 5"),
         (
             {"method": "modified", "n_neighbors": 2, "n_components": 3},
@@ -673,14 +773,15 @@ def test_nan_is_refused_with_its_place():
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ValueError, match=message):
         LocallyLinearEmbedding(**{"n_neighbors": 10} | options).fit(roll(60))
 
 
 @pytest.mark.filterwarnings("ignore:.*eigenvalues are zero:nearfold.errors.NearfoldWarning")
 def test_an_iteration_that_does_not_converge_is_said(monkeypatch):
     force("gmres", monkeypatch)
-    monkeypatch.setattr(grounded, "gmres", lambda A, b, M, **_: (M @ b, 7))
+    monkeypatch.setattr(inverse_iteration, "_SVD_ROWS", 0)  # where else a dense route would step in
+    monkeypatch.setattr(inverse_iteration, "gmres", lambda A, b, M, **_: (M @ b, 7))
     with pytest.warns(NearfoldWarning, match="did not converge"):
         model = LocallyLinearEmbedding(n_neighbors=10).fit(roll(120))
     assert not model.converged_
@@ -704,9 +805,10 @@ def test_float32_stays_float32(route, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_number_of_threads_changes_no_bit(monkeypatch, method):
     monkeypatch.setattr(lle, "_DENSE_ROWS", 0)
-    monkeypatch.setattr(
-        lle, "spans", lambda n, step: [slice(a, min(a + 37, n)) for a in range(0, n, 37)]
-    )
+    for module in (lle, local_weights):
+        monkeypatch.setattr(
+            module, "spans", lambda n, step: [slice(a, min(a + 37, n)) for a in range(0, n, 37)]
+        )
     X, Q = roll(300), roll(50, seed=1)
     one, two, every = (
         LocallyLinearEmbedding(n_neighbors=10, method=method, n_jobs=n_jobs).fit(X)

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.isotonic import IsotonicRegression
+from threadpoolctl import threadpool_limits
 
 import nearfold
 from nearfold import MDS, ClassicalMDS
@@ -24,7 +25,8 @@ from nearfold.errors import (
     NonFiniteError,
     NotConvergedWarning,
 )
-from nearfold.methods.mds import Monotone, nearest_mean
+from nearfold.methods.smacof import Disparities, nearest_mean
+from nearfold.state import StateError, fields_of
 
 
 @pytest.fixture(autouse=True)
@@ -262,7 +264,7 @@ def test_init_decides_the_number_of_components():
 def test_disparities_are_monotone_of_mean_square_one_and_equal_where_given_equal():
     D = np.round(dissimilarities(), 1)  # many ties
     Z = start()
-    monotone = Monotone(D)
+    monotone = Disparities(D)
     for found in (monotone.fit(None), monotone.fit(Z)):
         np.testing.assert_array_equal(found, found.T)
         flat, given = squareform(found), squareform(D)
@@ -284,7 +286,7 @@ def test_disparities_do_not_shrink_to_nothing():
 
 def test_only_the_order_matters():
     D, Z = dissimilarities(), start()
-    np.testing.assert_array_equal(Monotone(D).fit(Z), Monotone(np.expm1(D)).fit(Z))
+    np.testing.assert_array_equal(Disparities(D).fit(Z), Disparities(np.expm1(D)).fit(Z))
 
 
 def test_monotone_distances_of_points_are_embedded_without_stress():
@@ -466,7 +468,7 @@ def test_landmarks_are_scaled_and_the_others_placed():
     model = MDS(2, n_landmarks=40).fit(X)
     assert model.embedding_.shape == (150, 2)
     assert len(set(model.landmarks_.tolist())) == 40
-    assert "40 of 150 rows" in model.approximation_
+    assert model.approximation_ == "landmark MDS: 40 landmarks of 150 rows"
     among = model.embedding_[model.landmarks_]
     np.testing.assert_allclose(
         model.dissimilarity_matrix_, cdist(X[model.landmarks_], X[model.landmarks_]), atol=1e-7
@@ -498,16 +500,20 @@ def test_init_of_landmarks_is_that_of_their_rows():
 def test_beyond_the_budget_landmarks_are_used_and_said(options):
     X = table(300)
     nearfold.set_memory("600KB")
-    with pytest.warns(ApproximationWarning, match=r"dissimilarities of 300 rows need.*landmarks"):
+    with pytest.warns(ApproximationWarning, match=r"distances between 300 rows need.*landmarks"):
         model = MDS(2, **options).fit(X)
-    assert model.approximation_.startswith(f"landmarks: {len(model.landmarks_)} of 300")
+    count = len(model.landmarks_)
+    said = f"landmark MDS: {count} landmarks of 300 rows (memory budget 600.0 KB)"
+    assert model.approximation_ == said
     assert model.embedding_.shape == (300, 2)
     assert np.isfinite(model.embedding_).all()
 
 
 def test_a_budget_too_small_for_any_way_is_refused_with_numbers():
     nearfold.set_memory("10KB")
-    with pytest.raises(MemoryBudgetError, match="landmarks to 300 rows"):
+    with pytest.raises(
+        MemoryBudgetError, match="landmark MDS of 300 rows with the fewest landmarks"
+    ):
         MDS(2).fit(table(300))
 
 
@@ -640,17 +646,19 @@ def test_matrices_that_are_no_distances_show_the_entry():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_components": 1.5}, "n_components=1.5"),
-        ({"n_init": 0}, "n_init=0"),
-        ({"max_iter": 0}, "max_iter=0"),
-        ({"init": "pca"}, "init='pca'"),
-        ({"normalized_stress": "yes"}, "normalized_stress='yes'"),
-        ({"eps": -1}, "eps=-1"),
+        ({"n_components": 0}, "'n_components' parameter of MDS must be"),
+        ({"n_components": 1.5}, "'n_components' parameter of MDS must be"),
+        ({"n_init": 0}, "'n_init' parameter of MDS must be"),
+        ({"max_iter": 0}, "'max_iter' parameter of MDS must be"),
+        ({"init": "pca"}, "'init' parameter of MDS must be"),
+        ({"normalized_stress": "yes"}, "'normalized_stress' parameter of MDS must be"),
+        ({"eps": -1}, "'eps' parameter of MDS must be"),
+        ({"metric": 3.5}, "'metric' parameter of MDS must be"),
+        ({"n_landmarks": "many"}, "'n_landmarks' parameter of MDS must be"),
     ],
 )
 def test_parameters_without_meaning_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ValueError, match=message):
         MDS(**options).fit(table())
 
 
@@ -796,3 +804,63 @@ def test_fitted_rows_come_back_also_when_their_distance_rounds_in_float32():
     X = table(dtype=np.float32)
     model = MDS(2, metric="cosine").fit(X)
     np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=0, atol=1e-4)
+
+
+# ---- learned metrics, threads, state ---------------------------------------------------
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 20}, {"metric_mds": False}])
+def test_a_learned_metric_is_mds_of_the_transformed_rows(fitted, options):
+    X, y = table(), np.arange(60) % 3
+    known = nearfold.LFDA(n_components=2, k=3).fit(X, y)
+    metric = known if fitted else nearfold.LFDA(n_components=2, k=3)
+    model = quietly(MDS(2, metric=metric, max_iter=50, **options), X, y)
+    want = quietly(MDS(2, max_iter=50, **options), known.transform(X))
+    np.testing.assert_allclose(model.embedding_, want.embedding_, atol=1e-9)
+    new = table(seed=3)[:5]
+    np.testing.assert_allclose(
+        model.transform(new), want.transform(known.transform(new)), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("n", [60, 450])
+@pytest.mark.parametrize("options", [{}, {"metric_mds": False}, {"n_landmarks": 40}])
+def test_the_number_of_blas_threads_changes_no_bit(n, options):
+    X = table(n)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model = quietly(MDS(2, max_iter=20, **options), X)
+            found.append((model.embedding_, model.transform(X[:9] + 0.1), model.stress_))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"metric_mds": False},
+        {"n_landmarks": 20},
+        {"init": "random", "n_init": 2, "random_state": 0},
+        {"metric": "cityblock"},
+        {"metric": "precomputed"},
+        {"metric": "precomputed", "n_landmarks": 20},
+    ],
+)
+def test_a_fitted_model_is_as_its_class_describes(options):
+    X = table()
+    rows = cdist(X, X) if options.get("metric") == "precomputed" else X
+    model = quietly(MDS(2, max_iter=20, **options), rows)
+    MDS.fitted_state.check(fields_of(model))
+    model.embedding_ = model.embedding_[:-1]
+    with pytest.raises(StateError):
+        MDS.fitted_state.check(fields_of(model))
+
+
+def test_landmarks_beyond_the_rows_are_not_as_described():
+    model = quietly(MDS(2, n_landmarks=20, max_iter=20), table())
+    model.landmarks_[3] = 60
+    with pytest.raises(StateError, match="landmarks_"):
+        MDS.fitted_state.check(fields_of(model))

@@ -75,15 +75,12 @@ def assert_principal(model, X, weights=None, dtype=np.float64, limit=100.0):
 @pytest.mark.parametrize("solver", ["auto", "full", "covariance_eigh", "arpack", "randomized"])
 @pytest.mark.parametrize("shape", [(80, 5), (6, 40)])
 def test_against_the_formula(shape, solver, n_components, dtype):
-    if solver == "arpack" and n_components is None:
-        n_components = min(shape) - 1
     X = table(*shape, dtype=dtype)
     model = PCA(n_components, svd_solver=solver, random_state=0).fit(X)
     assert_principal(model, X, dtype=dtype)
     assert model.components_.dtype == model.mean_.dtype == dtype
     assert model.explained_variance_.dtype == model.transform(X).dtype == dtype
-    most = min(shape[0] - 1, shape[1])  # centred rows have rank m - 1
-    assert model.n_components_ == (n_components or most)
+    assert model.n_components_ == (n_components or min(shape) - (solver == "arpack"))
     assert (model.approximation_ is not None) == (solver == "randomized")
     assert model.n_samples_ == shape[0]
     assert model.n_features_in_ == shape[1]
@@ -239,13 +236,14 @@ def test_agrees_with_scikit_learn_on_wide_tables(n_components):
     X = table(7, 30)
     ours = PCA(n_components).fit(X)
     theirs = sklearn.decomposition.PCA(n_components).fit(X)
-    k = ours.n_components_
-    assert k == min(theirs.n_components_, 6)  # its seventh axis has no variance
+    assert ours.components_.shape == theirs.components_.shape
+    k = min(ours.n_components_, 6)  # the seventh axis has no variance: any will do
     for name in ATTRIBUTES[:3]:
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name)[:k], rtol=1e-9)
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-6)
+        np.testing.assert_allclose(getattr(ours, name)[:k], getattr(theirs, name)[:k], rtol=1e-9)
     np.testing.assert_allclose(ours.noise_variance_, theirs.noise_variance_, atol=1e-12)
     np.testing.assert_allclose(
-        fix_signs(ours.components_), fix_signs(theirs.components_[:k]), atol=1e-8
+        fix_signs(ours.components_[:k]), fix_signs(theirs.components_[:k]), atol=1e-8
     )
 
 
@@ -302,7 +300,7 @@ def test_a_share_of_a_large_sparse_table_grows_until_it_is_reached():
 
 @pytest.mark.parametrize("bad", [-1, 6, 1.5, -0.5, 0.0, "all", True, [2]])
 def test_bad_n_components(bad):
-    with pytest.raises(InputError, match="n_components"):
+    with pytest.raises(ValueError, match="n_components"):
         PCA(bad).fit(table(20, 5))
 
 
@@ -312,7 +310,7 @@ def test_mle_needs_enough_rows():
 
 
 def test_bad_solver_and_arpack_with_all_axes():
-    with pytest.raises(InputError, match="svd_solver='magic'"):
+    with pytest.raises(ValueError, match=r"'svd_solver' parameter.*'magic'"):
         PCA(svd_solver="magic").fit(table())
     with pytest.raises(InputError, match="strictly less"):
         PCA(5, svd_solver="arpack").fit(table())
@@ -336,8 +334,12 @@ def test_weights_count_rows(shape, options):
     repeat[0] = 0
     got = PCA(**options).fit(X, sample_weight=repeat)
     expected = PCA(**options).fit(np.repeat(X, repeat, axis=0))
-    for name in ("components_", "explained_variance_", "explained_variance_ratio_", "mean_"):
-        np.testing.assert_allclose(getattr(got, name), getattr(expected, name), atol=1e-9)
+    varies = np.sum(got.explained_variance_ > 1e-9)
+    assert varies >= 2
+    for name in ("components_", "explained_variance_", "explained_variance_ratio_"):
+        one, two = getattr(got, name)[:varies], getattr(expected, name)[:varies]
+        np.testing.assert_allclose(one, two, atol=1e-9)
+    np.testing.assert_allclose(got.mean_, expected.mean_, atol=1e-9)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -380,7 +382,7 @@ def test_a_graded_spectrum_keeps_its_small_values(shape, route):
     np.testing.assert_allclose(model.singular_values_, s, rtol=1e-4)
     if route == "factor":
         squared = PCA(svd_solver="covariance_eigh").fit(X).singular_values_
-        assert len(squared) < 6 or abs(squared[-1] / s[-1] - 1) > 0.1
+        assert abs(squared[-1] / s[-1] - 1) > 0.1
 
 
 def test_the_noise_of_a_graded_spectrum_is_not_a_difference():
@@ -411,11 +413,11 @@ def test_a_graded_spectrum_on_the_implicit_route(form, dtype):
     np.testing.assert_allclose(model.singular_values_, exact, rtol=1e-3)
 
 
-def test_a_graded_spectrum_streamed(tmp_path):
+def test_a_graded_spectrum_streamed(tmp_path, monkeypatch):
     s = np.logspace(0, -10, 6)
     X = graded(s, 600)
     np.save(tmp_path / "x.npy", X)
-    nearfold.set_memory("64KB")
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 2048)
     model = PCA(6).fit(tmp_path / "x.npy")
     assert model.route_ == "factor"
     np.testing.assert_allclose(model.singular_values_, s, rtol=1e-4)
@@ -448,8 +450,9 @@ def test_constant_columns_have_no_part(form):
     X = table(50, 4)
     X[:, 1], X[:, 3] = 7.0, 0.0
     model = PCA(whiten=True).fit(form(X))
-    assert model.n_components_ == 2
-    np.testing.assert_allclose(model.components_[:, [1, 3]], 0.0, atol=1e-12)
+    assert model.n_components_ == 4
+    np.testing.assert_allclose(model.components_[:2, [1, 3]], 0.0, atol=1e-12)
+    np.testing.assert_array_equal(model.explained_variance_[2:], 0.0)
     assert np.isfinite(model.transform(form(X))).all()
     np.testing.assert_allclose(model.inverse_transform(model.transform(form(X))), X, atol=1e-10)
 
@@ -458,7 +461,7 @@ def test_constant_columns_have_no_part(form):
 @pytest.mark.parametrize("X", [np.full((5, 3), 2.0), np.ones((1, 4)), np.ones((1, 1))], ids=str)
 def test_rows_without_variance(X, options):
     model = PCA(**options).fit(X)
-    assert model.n_components_ == 1
+    assert model.n_components_ == min(X.shape)
     for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_"):
         np.testing.assert_array_equal(getattr(model, name), 0.0)
     assert model.noise_variance_ == 0.0
@@ -486,26 +489,35 @@ def test_one_column():
     ],
     ids=["tall", "wide", "sparse", "large-sparse"],
 )
-def test_axes_beyond_the_rank_are_cut(shape, form, solver, dtype):
+def test_axes_beyond_the_rank_complete_the_others(shape, form, solver, dtype):
     X = form(graded(np.array([3.0, 2.0, 1.0]), *shape, dtype=dtype))
-    with pytest.warns(NearfoldWarning, match="3 directions only"):
+    with pytest.warns(NearfoldWarning, match="3 directions only.*other 5 axes.*variance 0"):
         model = PCA(8, svd_solver=solver, random_state=0).fit(X)
-    assert model.n_components_ == len(model.components_) == 3
-    np.testing.assert_allclose(model.singular_values_, [3, 2, 1], rtol=1e-4)
+    assert model.n_components_ == 8
+    assert model.transform(X).shape == (shape[0], 8)
+    W = model.components_
+    np.testing.assert_allclose(W @ W.T, np.eye(8), atol=100 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(model.singular_values_[:3], [3, 2, 1], rtol=1e-4)
+    np.testing.assert_array_equal(model.singular_values_[3:], 0.0)
+    assert model.noise_variance_ == 0.0
 
 
-@pytest.mark.parametrize("n_components", [None, 0.9999999])
-def test_without_a_count_the_rank_is_enough_and_nobody_is_warned(n_components):
-    model = PCA(n_components).fit(graded(np.array([3.0, 2.0, 1.0]), 60, 10))
-    assert model.n_components_ == 3
+def test_without_a_count_nobody_is_warned():
+    X = graded(np.array([3.0, 2.0, 1.0]), 60, 10)
+    assert PCA(0.9999999).fit(X).n_components_ == 3
+    model = PCA().fit(X)
+    assert model.components_.shape == (10, 10)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(10), atol=1e-12)
+    np.testing.assert_array_equal(model.explained_variance_[3:], 0.0)
 
 
 def test_duplicated_rows_and_columns():
     X = np.repeat(table(20, 3), 3, axis=0)
     model = PCA().fit(np.hstack([X, X]))
     expected = PCA().fit(X)
-    assert model.n_components_ == 3
-    np.testing.assert_allclose(model.explained_variance_, 2 * expected.explained_variance_)
+    assert model.n_components_ == 6
+    np.testing.assert_allclose(model.explained_variance_[:3], 2 * expected.explained_variance_)
+    np.testing.assert_array_equal(model.explained_variance_[3:], 0.0)
 
 
 # ---- NaN, inf, overflow, memory ------------------------------------------------------
@@ -540,14 +552,14 @@ def test_nonfinite_values_are_located(value, kind, source, tmp_path):
         PCA(2).fit(bad)
     good = PCA(2).fit(fill(source, table(50, 5), tmp_path))
     with pytest.raises(NonFiniteError, match=said):
-        good.transform(fill(source, X, tmp_path))
+        np.asarray(good.transform(fill(source, X, tmp_path)))
 
 
 @pytest.mark.parametrize("source", ["array", "sparse", "npy", "parquet"])
-def test_nonfinite_rows_are_counted_from_the_start_of_the_table(source, tmp_path):
+def test_nonfinite_rows_are_counted_from_the_start_of_the_table(source, tmp_path, monkeypatch):
     X = table(4000, 5)
     X[3500, 2] = np.nan
-    nearfold.set_memory("200KB")  # many blocks
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 4096)  # many blocks
     with pytest.raises(NonFiniteError, match=r"first rows: \[3500\]"):
         PCA(2).fit(fill(source, X, tmp_path))
 
@@ -715,7 +727,7 @@ def test_wrong_width_at_transform(tmp_path):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_components", [None, 2, 0.8])
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "lazy"])
-def test_streamed_equals_in_memory(kind, n_components, weighted, tmp_path):
+def test_streamed_equals_in_memory(kind, n_components, weighted, tmp_path, monkeypatch):
     X = table(3000, 5)
     w = np.random.default_rng(1).uniform(0.5, 2, 3000) if weighted else None
     expected = PCA(n_components).fit(X, sample_weight=w)
@@ -730,13 +742,18 @@ def test_streamed_equals_in_memory(kind, n_components, weighted, tmp_path):
             frame.write_csv(source)
         case "lazy":
             source = frame.lazy()
-    nearfold.set_memory("100KB")  # blocks of some eighty rows
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 3200)  # blocks of eighty rows
     model = PCA(n_components).fit(source, sample_weight=w)
     for name in ("components_", "mean_", "explained_variance_", "explained_variance_ratio_"):
         np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-10)
     np.testing.assert_allclose(model.noise_variance_, expected.noise_variance_, atol=1e-10)
     assert model.n_samples_ == 3000
-    np.testing.assert_allclose(model.transform(source), Z, atol=1e-10)
+    got = model.transform(source)
+    assert isinstance(got, nearfold.blocks.Rows)
+    starts = [block.start for block in got.blocks()]
+    assert len(starts) > 3
+    np.testing.assert_allclose(np.vstack([b.X for b in got.blocks()]), Z, atol=1e-10)
+    np.testing.assert_allclose(got.to_array(), Z, atol=1e-10)
     np.testing.assert_allclose(model.fit_transform(source, sample_weight=w), Z, atol=1e-10)
 
 
@@ -748,7 +765,7 @@ def test_streamed_wide_table_equals_in_memory(tmp_path):
         got = PCA(n_components).fit(tmp_path / "x.parquet")
         expected = PCA(n_components).fit(X)
         assert got.n_components_ == expected.n_components_
-        np.testing.assert_allclose(got.components_, expected.components_, atol=1e-9)
+        np.testing.assert_allclose(got.components_[:7], expected.components_[:7], atol=1e-9)
 
 
 def test_some_columns_of_a_file(tmp_path):
@@ -762,7 +779,7 @@ def test_some_columns_of_a_file(tmp_path):
 
 def test_threads_do_not_change_the_result(monkeypatch):
     X = table(3000, 5)
-    nearfold.set_memory("100KB")
+    monkeypatch.setattr("nearfold.blocks.rows.BLOCK_BYTES", 3200)
     several = PCA().fit(X)
     monkeypatch.setattr("nearfold.run._available_cores", lambda: 1)
     np.testing.assert_array_equal(PCA().fit(X).components_, several.components_)
@@ -784,5 +801,5 @@ def test_a_wide_sparse_table_never_needs_its_scatter(n_components):
         nearfold.set_memory(None)
     exact = np.linalg.svd(X.toarray() - X.toarray().mean(axis=0), compute_uv=False)
     assert model.route_ == "implicit"
-    assert model.n_components_ == 39
-    np.testing.assert_allclose(model.singular_values_, exact[:39], rtol=1e-9)
+    assert model.n_components_ == (40 if n_components is None else 39)
+    np.testing.assert_allclose(model.singular_values_[:39], exact[:39], rtol=1e-9)

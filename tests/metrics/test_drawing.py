@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import chisquare
 
 from nearfold.errors import InputError, NearfoldWarning
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.drawing import (
     default_count,
     draw_chunks,
     draw_pairs,
     draw_quadruplets,
     nearest_triplets,
-    order_by_value,
 )
 
 

@@ -57,14 +57,14 @@ def test_margin_loss_and_gradient(seed, mu):
 
 def test_small_blocks_give_the_same(monkeypatch):
     import nearfold.metrics.lmnn as lmnn
-    import nearfold.metrics.soft_neighbors as soft
+    from nearfold.metrics import pair_blocks
 
     X, _, starts, L, _ = scene(200)
     targets = target_neighbors(X, starts, 3)
     whole = margin_loss(X, starts, targets, L, 0.5)
-    for module in (soft, lmnn):
+    for module in (pair_blocks, lmnn):
         monkeypatch.setattr(module, "block_size", lambda m: 9)
-    monkeypatch.setattr(soft, "_ALONE", 0)
+    monkeypatch.setattr(pair_blocks, "_ALONE", 0)
     cut = margin_loss(X, starts, targets, L, 0.5)
     assert cut[0] == pytest.approx(whole[0], rel=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-9)

@@ -12,7 +12,7 @@ from nearfold.metrics.lsml import (
     LSML_Supervised,
     squared_residuals,
 )
-from nearfold.metrics.near_prior import minimise_near_identity, near_identity
+from nearfold.optim.log_det import minimise_near_identity, near_identity
 
 
 def draw(seed=0, n=25, d=3):

@@ -13,8 +13,10 @@ import nearfold.metrics.nca as module
 import nearfold.metrics.soft_neighbors as soft
 from nearfold import NCA, KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning
+from nearfold.metrics import pair_blocks
+from nearfold.metrics.linear_map import initial_map
 from nearfold.metrics.mlkr import residuals
-from nearfold.metrics.nca import batch_objective, objective
+from nearfold.metrics.nca import objective
 
 
 def scene(m=50, d=4, r=3, n_classes=3, seed=0):
@@ -72,9 +74,9 @@ def test_same_loss_and_gradient_as_scikit_learn():
 def test_blocks_and_threads_change_nothing(monkeypatch):
     X, _, starts, L = scene(300, 5, 2)
     whole = objective(X, starts, L)
-    monkeypatch.setattr(soft, "_BLOCK", 7)
-    monkeypatch.setattr(soft, "_CELLS", 7)
-    monkeypatch.setattr(soft, "_ALONE", 0)
+    monkeypatch.setattr(pair_blocks, "_BLOCK", 7)
+    monkeypatch.setattr(pair_blocks, "_CELLS", 7)
+    monkeypatch.setattr(pair_blocks, "_ALONE", 0)
     cut = objective(X, starts, L)
     assert cut[0] == pytest.approx(whole[0], rel=1e-13)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-10)
@@ -84,21 +86,21 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_leaving_out_what_is_below_rounding_changes_nothing(monkeypatch, scale, dtype):
     """The compiled way, over the entries that count, against the products with all entries."""
-    X, label, starts, L = scene(400, 6, 4)
+    X, _, starts, L = scene(400, 6, 4)
     X, y = X.astype(dtype), X[:, 0] ** 2
     batch = np.arange(3, 400, 7)
 
     def all_of_them():
         return (
             objective(X, starts, scale * L),
-            batch_objective(X, label, starts, scale * L, batch),
+            objective(X, starts, scale * L, batch),
             residuals(X, y.astype(dtype), scale * L),
         )
 
     monkeypatch.setattr(soft, "_COMPILED", 1000)
     dense = all_of_them()
     monkeypatch.setattr(soft, "_COMPILED", 0)
-    monkeypatch.setattr(soft, "_FEW", 1.0)
+    monkeypatch.setattr(soft, "_SPARSE", 1.0)
     few = all_of_them()
     for (f, G), (g, H) in zip(dense, few, strict=True):
         close = 1e-11 if dtype == np.float64 else 1e-3
@@ -110,9 +112,9 @@ def test_few_entries_of_large_tables_go_the_compiled_way():
     X, _, _, L = scene(2100, 4, 4)
     space = soft.Workspace(100, 2100, np.float64)
     points = soft.Points.of(X @ L.T)
-    assert isinstance(soft.unnormalised(points, slice(0, 100), np.arange(100), space), np.ndarray)
+    assert isinstance(soft.exponentials(points, np.arange(100), space), np.ndarray)
     points = soft.Points.of(X @ L.T * 30)
-    assert isinstance(soft.unnormalised(points, slice(0, 100), np.arange(100), space), soft.Few)
+    assert isinstance(soft.exponentials(points, np.arange(100), space), soft.SparseSoftmax)
 
 
 def test_float32_is_close_to_float64():
@@ -142,10 +144,10 @@ def test_a_class_of_one_row_adds_nothing():
 
 
 def test_batches_add_up_to_the_whole():
-    X, label, starts, L = scene(300, 5, 2)
+    X, _, starts, L = scene(300, 5, 2)
     f, gradient = objective(X, starts, L)
     batches = np.array_split(np.random.default_rng(0).permutation(300), 4)
-    parts = [batch_objective(X, label, starts, L, batch) for batch in batches]
+    parts = [objective(X, starts, L, batch) for batch in batches]
     assert sum(part[0] for part in parts) == pytest.approx(f, rel=1e-12)
     np.testing.assert_allclose(sum(part[1] for part in parts), gradient, atol=1e-9)
 
@@ -194,7 +196,7 @@ def test_stochastic_gradient_comes_as_far():
     batches.set_params(random_state=0).fit(X, y)
     order = np.argsort(y, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(y))])
-    start = objective(X[order], starts, module.initial_map("auto", X, y, 5, None))[0] / len(y)
+    start = objective(X[order], starts, initial_map("auto", X, y, 5, None))[0] / len(y)
     reached = objective(X[order], starts, batches.components_)[0] / len(y)
     assert start < 0.93
     assert reached > whole.objective_ - 0.01

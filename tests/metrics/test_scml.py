@@ -9,15 +9,11 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfold.errors import InputError, NotConvergedWarning, SolverError
 from nearfold.kernels.scml import dual_average, margins_of
-from nearfold.metrics import scml
+from nearfold.metrics import scml_solver
 from nearfold.metrics.drawing import nearest_triplets
-from nearfold.metrics.scml import (
-    SCML,
-    SCML_Supervised,
-    average,
-    pose,
-)
+from nearfold.metrics.scml import SCML, SCML_Supervised
 from nearfold.metrics.scml_bases import difference_bases, region_axes, region_bases
+from nearfold.metrics.scml_solver import average, pose
 from nearfold.metrics.tuples import from_vectors
 
 
@@ -68,12 +64,12 @@ def test_bases_and_triplets_that_were_left_out_are_found(monkeypatch):
     triplets, B = draw(1, n=400)
     value = oracle(triplets, B, 1e-3)
     problem = pose(from_vectors(triplets, 3), B, 1e-3)
-    monkeypatch.setattr(scml, "_BASES_ADDED", 2)
-    monkeypatch.setattr(scml, "_ROWS_ADDED", 10)
-    ended = scml.solve(problem, np.zeros(30), 1e-6)
-    assert ended.converged
-    assert ended.value == pytest.approx(value, rel=1e-5)
-    assert ended.n_iter > 3
+    monkeypatch.setattr(scml_solver, "_BASES_ADDED", 2)
+    monkeypatch.setattr(scml_solver, "_ROWS_ADDED", 10)
+    result = scml_solver.solve(problem, np.zeros(30), 1e-6)
+    assert result.converged
+    assert result.value == pytest.approx(value, rel=1e-5)
+    assert result.n_iter > 3
 
 
 def test_the_stochastic_steps_come_near():
@@ -170,7 +166,7 @@ def test_contradicting_triplets_teach_nothing():
 
 def test_too_large_a_program_is_reported(monkeypatch):
     triplets, B = draw()
-    monkeypatch.setattr(scml, "_LARGEST", 0)
+    monkeypatch.setattr(scml_solver, "LARGEST_PROGRAM", 0)
     with pytest.warns(NotConvergedWarning, match="SCML did not converge: too many triplets"):
         learner = SCML(basis=B, random_state=0).fit(triplets)
     assert not learner.converged_

@@ -8,7 +8,8 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
-from nearfold.metrics.sdml import SDML, graphical_lasso, workable_balance
+from nearfold.metrics.sdml import SDML, workable_balance
+from nearfold.optim.graphical_lasso import graphical_lasso
 
 
 def draw(seed=0, n=40, d=5):
@@ -62,23 +63,23 @@ def test_agrees_with_a_convex_solver(alpha):
 def test_graphical_lasso_meets_its_conditions(alpha):
     random = np.random.RandomState(0)
     S = np.cov(random.standard_normal((60, 20)) @ random.standard_normal((20, 20)), rowvar=False)
-    ended = graphical_lasso(S / 20, alpha, 1e-10, 1000)
-    assert ended.converged
-    refuse_unless_optimal(ended.x, S / 20, alpha, 1e-4)
+    result = graphical_lasso(S / 20, alpha, 1e-10, 1000)
+    assert result.converged
+    refuse_unless_optimal(result.x, S / 20, alpha, 1e-4)
     if alpha:
-        assert 0.1 < (ended.x == 0).mean() < 0.95
+        assert 0.1 < (result.x == 0).mean() < 0.95
 
 
 def test_graphical_lasso_of_correlated_columns():
     """Against scikit-learn where both work, with more zeros than not and a bad condition."""
     X = StandardScaler().fit_transform(load_digits().data)
     S = np.cov(X[:, X.std(axis=0) > 0][:, :25], rowvar=False)
-    ended = graphical_lasso(S, 0.1, 1e-9, 1000)
-    assert ended.converged
-    refuse_unless_optimal(ended.x, S, 0.1, 1e-4)
-    assert ended.n_iter < 60  # gradient steps alone take hundreds
+    result = graphical_lasso(S, 0.1, 1e-9, 1000)
+    assert result.converged
+    refuse_unless_optimal(result.x, S, 0.1, 1e-4)
+    assert result.n_iter < 60  # gradient steps alone take hundreds
     _, theirs = scikit_learn_lasso(S, alpha=0.1, tol=1e-4, enet_tol=1e-8)
-    np.testing.assert_allclose(ended.x, theirs, atol=2e-3 * np.abs(theirs).max())
+    np.testing.assert_allclose(result.x, theirs, atol=2e-3 * np.abs(theirs).max())
 
 
 def test_the_gap_does_not_depend_on_the_units():

@@ -8,7 +8,8 @@ import pytest
 
 from nearfold.neighbors import pruned
 from nearfold.neighbors.plan import SAMPLE, Plan, choose_plan
-from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
+from nearfold.neighbors.pruned import PrunedIndex
+from nearfold.neighbors.sketch import CannotSketch
 
 N, M, D = 1100, 530, 32  # three tiles of rows, two of queries, the last ones not full
 PLANS = [Plan(3, 7), Plan(7, 15), Plan(D, 0)]
@@ -162,7 +163,8 @@ def test_threads_change_nothing(name, plan):
 
 
 def test_queries_in_batches(monkeypatch):
-    monkeypatch.setattr(pruned, "_QUERY_BATCH", 200)
+    monkeypatch.setattr(pruned, "_BATCH_CELLS", 0)
+    monkeypatch.setattr(pruned, "_QUERY_TILE", 200)
     X, Q = tables("clusters", np.float64)
     index = index_of("clusters", np.float64, Plan(3, 7))
     oracle.assert_same(index.nearest(Q, 3), oracle.nearest(X, Q, 3))
@@ -197,12 +199,12 @@ def test_an_outlier_within_range(size, sampled, plan):
 def test_an_outlier_out_of_range_is_said(size, plan):
     X = low_rank(np.random.default_rng(0), 2200)
     index = PrunedIndex(X, plan=plan)
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         index.nearest(np.full((1, D), size), 3)
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         index.within(np.full((1, D), size), 3.0)
     X[_row_in_sample(len(X), False)] = size
-    with pytest.raises(OutOfRange):
+    with pytest.raises(CannotSketch):
         PrunedIndex(X, plan=plan)
 
 

@@ -10,7 +10,8 @@ from sklearn import neighbors as sk
 
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.neighbors import EuclideanIndex, build_index, exact, is_euclidean, plain
-from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
+from nearfold.neighbors.external import TreeIndex
+from nearfold.neighbors.metric import MetricIndex
 from nearfold.neighbors.plain import PlainIndex
 from nearfold.neighbors.plan import Plan
 from nearfold.neighbors.pruned import PrunedIndex
@@ -18,8 +19,10 @@ from nearfold.neighbors.pruned import PrunedIndex
 ROUTES = {
     "plain": PlainIndex,
     "tree": lambda X: TreeIndex(X, 2),
-    "sklearn": lambda X: SklearnIndex(X, 2, metric="euclidean"),
-    "sklearn tree": lambda X: SklearnIndex(X, 1, metric="euclidean", algorithm="ball_tree"),
+    "brute": lambda X: MetricIndex(
+        X, metric="minkowski", p=2, metric_params={"w": np.ones(X.shape[1])}, algorithm="brute"
+    ),
+    "ball tree": lambda X: MetricIndex(X, metric="euclidean", algorithm="ball_tree"),
     "pruned": lambda X: PrunedIndex(X, plan=Plan(X.shape[1], 0)),
     "chosen": EuclideanIndex,
 }
@@ -80,9 +83,7 @@ def test_tables_without_ties(build, dtype, d):
     for Q_, (distance, row) in zip((Q, None), want, strict=True):
         found = index.nearest(Q_, 6)
         np.testing.assert_array_equal(found[1], row)
-        # scikit-learn takes |a|^2 + |b|^2 - 2ab; ours never does in the end.
-        borrowed = isinstance(index, SklearnIndex)
-        np.testing.assert_allclose(found[0], distance, rtol=1e-6 if borrowed else 1e-13)
+        np.testing.assert_allclose(found[0], distance, rtol=1e-13)
 
 
 @pytest.mark.parametrize("k", [1, 63, 64, 65, 100, 149])

@@ -7,7 +7,6 @@ while memory is measured and an audit hook watches for what must not happen.
 
 import copy
 import functools
-import hashlib
 import io
 import json
 import marshal
@@ -21,8 +20,10 @@ import warnings
 import zipfile
 import zlib
 
+import any_holder
 import numpy as np
 import pytest
+from forge_models import places, put_together, take_apart
 from safetensors.numpy import save as save_safetensors
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
@@ -31,8 +32,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import nearfold
 from nearfold.store import model_layout
+from nearfold.store.model_allowlist import AllowList, find_function, find_type
 from nearfold.store.model_file import ModelFileError, inspect, load, save, verify
-from nearfold.store.model_known import find_class, find_function, find_type
 
 X = np.random.RandomState(0).normal(size=(40, 5))
 Y = np.array(["a", "b", "ç"], dtype=object)[np.arange(40) % 3]
@@ -59,13 +60,13 @@ def models():
         ("p", "passthrough", [3]),
     ]
     pipeline = make_pipeline(ColumnTransformer(columns), nearfold.PCA(2))
-    noted = nearfold.PCA(2).fit(X)
-    noted.kinds_ = [
+    noted = any_holder.AnyHolder().fit(X)
+    noted.held_ = [
         np.float32(1.5), np.array([True, False]), np.array(["x", "yé"]), np.dtype("f4"), np.log1p,
         np.random.RandomState(1), np.random.default_rng(1), slice(1, 2), b"ab", float("nan"),
         (1, 2), {1: "a"}, np.array(["a", None], dtype=object), np.float64, range(3),
     ]  # fmt: skip
-    noted.twice_ = noted.kinds_
+    noted.note_ = noted.held_
     return [
         pipeline.fit(table, Y),
         nearfold.KNeighborsClassifier(metric="manhattan").fit(X, Y),
@@ -114,6 +115,12 @@ def check_refused(path, size, readers=(load, verify)):
 
 @pytest.fixture(autouse=True, scope="module")
 def _watched():
+    with pytest.MonkeyPatch.context() as patch:
+        any_holder.register(patch)
+        yield from _watching()
+
+
+def _watching():
     sys.addaudithook(listen)
     tracemalloc.start()
     yield
@@ -157,37 +164,6 @@ def test_350_with_one_bit_turned(wholes, tmp_path):
 
 
 # --- forged with right hashes ------------------------------------------------------------------
-
-
-def take_apart(raw):
-    n_manifest = struct.unpack_from("<Q", raw, 16)[0]
-    manifest = json.loads(raw[96 : 96 + n_manifest])
-    payload = raw[96 + n_manifest :]
-    n_header = struct.unpack_from("<Q", payload)[0]
-    return manifest, json.loads(payload[8 : 8 + n_header]), payload[8 + n_header :]
-
-
-def put_together(manifest, table, data, *, lie=0, zero=0, length=None):
-    """A file whose hashes are all right, whatever is in it."""
-    head = table if isinstance(table, bytes) else json.dumps(table).encode()
-    payload = struct.pack("<Q", len(head) if length is None else length) + head + data
-    if isinstance(manifest, dict) and isinstance(manifest.get("payload"), dict):
-        digest = hashlib.sha256(payload).hexdigest()
-        manifest = {**manifest, "payload": {"bytes": len(payload), "sha256": digest}}
-    text = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
-    top = struct.pack("<8sHHIQQ", b"NEARFOLD", 1, 0, zero, len(text), len(payload) + lie)
-    top += hashlib.sha256(text).digest()
-    return top + hashlib.sha256(top).digest() + text + payload
-
-
-def places(node, kind=None):
-    """(container, key) of every node of the tree, or of those of one kind."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, part in list(pairs):
-        if isinstance(part, dict) and "kind" in part and kind in (None, part["kind"]):
-            yield node, key
-        if isinstance(part, dict | list) and key != "shape":
-            yield from places(part, kind)
 
 
 NAMES = [
@@ -258,8 +234,6 @@ JUNK = [
     {"kind": "object", "class": "nearfold.PCA", "state": {"a b": 1}},
     {"kind": "object", "class": "nearfold.PCA", "state": [1]},
     {"kind": "index"},
-    {"kind": "index", "X": "rows", "options": {"kind": "dict", "items": []}, "n_jobs": 1},
-    {"kind": "index", "X": "rows", "options": {"kind": "dict", "items": []}, "n_jobs": "all"},
 ]  # fmt: skip
 
 
@@ -383,6 +357,12 @@ def forge_sparse(parts):
         yield put_together(changed, table, data)
 
 
+def index_of(manifest):
+    """The state of the index in a model."""
+    objects = [container[key]["state"] for container, key in places(manifest, "object")]
+    return next(state for state in objects if "options" in state)
+
+
 def forge_index(parts):
     manifest, table, data = parts[1]
     options = {
@@ -395,15 +375,14 @@ def forge_index(parts):
     for name, values in options.items():
         for value in values:
             changed = copy.deepcopy(manifest)
-            container, key = next(places(changed, "index"))
-            pairs = container[key]["options"]["items"]
+            pairs = index_of(changed)["options"]["items"]
             pairs[:] = [[k, value if k == name else v] for k, v in pairs]
             if name == "color":
                 pairs.append([name, value])
             yield put_together(changed, table, data)
     changed = copy.deepcopy(manifest)
-    container, key = next(places(changed, "index"))
-    container[key] = {"kind": "list", "items": [container[key]] * 300}
+    index = next(c[k] for c, k in places(changed, "object") if "options" in c[k]["state"])
+    changed["tree"]["state"]["later_"] = {"kind": "list", "items": [index] * 300}
     yield put_together(changed, table, data)
 
 
@@ -451,11 +430,10 @@ def test_every_kind_of_junk_is_refused_wherever_it_is(junk, wholes, tmp_path):
 def test_only_what_is_in_the_list_has_a_name():
     for name in NAMES:
         if isinstance(name, str):
-            assert find_class(name) is None
+            assert AllowList().find(name) is None
             assert find_function(name) is None
             assert find_type(name) is None
-    assert find_class("nearfold.PCA") is nearfold.PCA
-    assert find_class("nearfold.neighbors.exact.EuclideanIndex").__name__ == "EuclideanIndex"
+    assert AllowList().find("nearfold.PCA") is nearfold.PCA
 
 
 # --- foreign -----------------------------------------------------------------------------------
@@ -602,7 +580,7 @@ def test_a_small_file_does_not_grow_by_references(wholes, tmp_path):
     for i in range(40):
         inside = [{"kind": "same", "as": 100 + i - 1}] * 2 if i else []
         items.append({"kind": "list", "items": inside, "id": 100 + i})
-    manifest["tree"]["state"]["laughs_"] = {"kind": "list", "items": items}
+    manifest["tree"]["state"]["later_"] = {"kind": "list", "items": items}
     path = tmp_path / "x.nearfold"
     path.write_bytes(put_together(manifest, table, data))
     tracemalloc.reset_peak()

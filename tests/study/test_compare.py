@@ -12,7 +12,7 @@ import nearfold
 from nearfold import compare
 from nearfold.errors import Cancelled, InputError, NearfoldWarning
 from nearfold.run import reporter
-from nearfold.study.candidates import CANDIDATES, pick_candidates
+from nearfold.study.candidates import all_candidates, pick_candidates
 from nearfold.study.folds import split_rows
 from nearfold.study.trial import SpaceResult
 from nearfold.study.verdict import judge_results
@@ -150,7 +150,7 @@ def test_the_winner_is_checked_on_rows_set_aside():
 
 
 def test_dimensions_are_chosen_by_the_other_folds():
-    result = SpaceResult("made up", CANDIDATES[0])
+    result = SpaceResult("made up", all_candidates()[0])
     result.dimensions = np.array([1, 2])
     result.repeats = [0, 0, 0, 1, 1]
     result.scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.2, 0.8], [0.0, 0.5], [0.6, 0.5]])
@@ -417,9 +417,9 @@ def test_samples_of_large_tables_are_said(monkeypatch):
 
     small = tuple(
         c if c.name != "Isomap" else candidates.Candidate(**{**vars(c), "most_rows": 60})
-        for c in CANDIDATES
+        for c in all_candidates()
     )
-    monkeypatch.setattr(candidates, "CANDIDATES", small)
+    monkeypatch.setattr(candidates, "all_candidates", lambda: small)
     X, y = load_iris(return_X_y=True)
     found = compare(X, y, methods=["Isomap"], n_repeats=1)
     assert found.result("Isomap").fit_rows == 60

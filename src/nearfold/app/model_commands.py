@@ -23,18 +23,12 @@ from nearfold.study.table import largest
 
 def make_method(name: str, settings: tuple[str, ...]) -> Any:
     """An estimator of the registry by its name or a usual short one, with NAME=VALUE settings."""
-    from nearfold.registry import METHODS
+    from nearfold import registry
 
-    short = {
-        "lda": "LinearDiscriminantAnalysis",
-        "lle": "LocallyLinearEmbedding",
-        "nca": "NeighborhoodComponentsAnalysis",
-        "knn": "KNeighborsClassifier",
-    }
-    by_name = {m.name.lower(): m for m in METHODS}
-    wanted = short.get(name.lower(), name).lower()
+    by_name = {known.lower(): m for m in registry.METHODS for known in (m.shown, *m.names)}
+    wanted = name.lower()
     if wanted not in by_name:
-        near = difflib.get_close_matches(wanted, [*by_name, *short], n=3)
+        near = difflib.get_close_matches(wanted, by_name, n=3)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise InputError(f"there is no method {name!r}; `nearfold methods` lists them.{hint}")
     estimator = by_name[wanted].load()()
@@ -327,16 +321,16 @@ def methods(as_json: bool) -> None:
     """  # fmt: skip
     from rich.table import Table
 
+    from nearfold import registry
     from nearfold.app.printing import console, print_json
-    from nearfold.registry import METHODS
 
     if as_json:
         print_json([{"name": m.name, "kind": m.kind, "section": m.section, "summary": m.summary}
-                    for m in METHODS])  # fmt: skip
+                    for m in registry.METHODS])  # fmt: skip
         return
     table = Table(box=None, pad_edge=False)
     for column in ("method", "kind", "book", "what it does"):
         table.add_column(column, no_wrap=column == "method")
-    for method in METHODS:
+    for method in registry.METHODS:
         table.add_row(method.name, method.kind, method.section, method.summary)
     console().print(table)

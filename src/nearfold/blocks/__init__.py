@@ -1,5 +1,6 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
+from nearfold.blocks.executor import Executor, current_executor, use_executor
 from nearfold.blocks.memory import (
     get_memory,
     require_memory,
@@ -7,17 +8,21 @@ from nearfold.blocks.memory import (
     set_memory,
     show_bytes,
 )
-from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
+from nearfold.blocks.rows import ArrayRows, Block, MappedRows, NamedRows, Rows, floating_dtype
 from nearfold.blocks.sources import as_rows, is_streamed, scan
 from nearfold.blocks.work import combine_blocks, combine_pairwise, spans
 
 __all__ = [
     "ArrayRows",
     "Block",
+    "Executor",
+    "MappedRows",
+    "NamedRows",
     "Rows",
     "as_rows",
     "combine_blocks",
     "combine_pairwise",
+    "current_executor",
     "floating_dtype",
     "get_memory",
     "is_streamed",
@@ -27,4 +32,5 @@ __all__ = [
     "set_memory",
     "show_bytes",
     "spans",
+    "use_executor",
 ]

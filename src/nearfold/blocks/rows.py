@@ -6,14 +6,17 @@
     .npy                        read block by block, so pages do not pile up in memory
     .parquet, .csv, .tsv        see tables.py; the file may be larger than memory
 
-Every source says how many features it has, their names if they have any, and the dtype
-its blocks will have (float32 stays float32, all else becomes float64). A block is small
-enough that a few of them per thread fit the memory budget.
+Every source says how many features it has, their names if they have any, and the dtype its
+blocks have (float32 stays float32, all else becomes float64). Where a table is cut depends on
+the table alone, never on the memory budget or the number of threads, so results do not either.
+
+`Rows` are immutable. Weights and targets are attached by making new ones, and travel inside the
+blocks: a block is all that a worker on another machine needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,23 +26,29 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from nearfold.blocks.memory import get_memory
+from nearfold.blocks.memory import require_memory
+from nearfold.blocks.work import spans
 from nearfold.errors import InputError
-from nearfold.notation import Array
+from nearfold.notation import Array, Floats
 
-# Large enough that a matrix product on a block runs at full speed and that combining
-# blocks costs little beside it, small enough that some dozen of them are no burden.
-_BLOCK_BYTES = 16 * 1024**2
-_BLOCKS_ALIVE = 32  # blocks read ahead, their centred copies and temporaries, all threads
+# Large enough that a matrix product on a block runs at full speed and that combining blocks
+# costs little beside it; small enough that those in flight on a few threads, with their centred
+# copies, fit the smallest memory budget of 64 MB.
+BLOCK_BYTES = 8 * 1024**2
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows: their values, where they start, and their targets if asked for."""
+    """Some consecutive rows: values, number of the first, and targets and weights if attached."""
 
     X: Any
     start: int
     y: Array | None = None
+    weights: Floats | None = None
+
+    def dense(self) -> Array:
+        """The values as an ndarray."""
+        return self.X if isinstance(self.X, np.ndarray) else np.asarray(self.X.toarray())
 
 
 class Rows:
@@ -49,25 +58,53 @@ class Rows:
     n_rows: int | None
     feature_names: list[str] | None = None
     dtype: np.dtype[Any]
+    weights: Floats | None = None
+    target: Array | None = None
 
     def blocks(self, target: str | None = None) -> Iterator[Block]:
         """The blocks in order; `target` names a column to deliver as y instead of X."""
         if target is not None:
-            raise InputError(f"column {target!r} cannot be taken by name from {self.describe()}.")
-        yield from self._blocks()
+            yield from self.with_target(target).blocks()
+            return
+        seen = 0
+        for block in self.read():
+            stop = block.start + block.X.shape[0]
+            y = block.y if self.target is None else self.target[block.start : stop]
+            w = None if self.weights is None else self.weights[block.start : stop]
+            if w is not None and len(w) < block.X.shape[0]:
+                raise InputError("sample_weight has fewer entries than there are rows.")
+            seen = stop
+            yield Block(block.X, block.start, y, w)
+        if self.weights is not None and len(self.weights) != seen:
+            raise InputError(f"sample_weight has {len(self.weights)} entries for {seen} rows.")
 
-    def _blocks(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Block]:
+        """The blocks without what was attached; each source implements this."""
         raise TypeError(f"{type(self).__name__} does not say how its blocks are read.")
+
+    def with_weights(self, weights: Floats | None) -> Rows:
+        """The same rows; their blocks carry these weights, one per row."""
+        return self._changed(weights=weights)
+
+    def with_target(self, target: str | Array) -> Rows:
+        """The same rows; their blocks carry targets: one per row, or a column taken by name."""
+        if isinstance(target, str):
+            raise InputError(f"column {target!r} cannot be taken by name from {self.describe()}.")
+        return self._changed(target=target)
+
+    def _changed(self, **attributes: Any) -> Any:
+        other = copy(self)
+        vars(other).update(attributes)
+        return other
 
     def describe(self) -> str:
         """Say in a few words what the source is, for messages."""
         return f"a table of {self.n_features} columns"
 
     def block_rows(self) -> int:
-        """Rows in a block, from the width of a row and the memory budget."""
+        """Rows in a block, from the width of a row."""
         row_bytes = max(1, self.n_features) * self.dtype.itemsize
-        block_bytes = min(_BLOCK_BYTES, get_memory() // _BLOCKS_ALIVE)
-        return max(16, block_bytes // row_bytes)
+        return max(16, BLOCK_BYTES // row_bytes)
 
     def spans(self, n_rows: int) -> list[slice]:
         """Consecutive slices of equal length that cover `n_rows` rows.
@@ -77,31 +114,85 @@ class Rows:
         count = -(-n_rows // self.block_rows())
         if count > 1:
             count = -(-count // 4) * 4
-        step = -(-n_rows // max(count, 1))
-        return [slice(a, min(a + step, n_rows)) for a in range(0, n_rows, max(step, 1))]
+        return spans(n_rows, -(-n_rows // max(count, 1)))
+
+    def to_array(self) -> Array:
+        """All rows as one array, if they fit the memory budget."""
+        row_bytes = self.n_features * self.dtype.itemsize
+        if self.n_rows is not None:
+            require_memory(
+                self.n_rows * row_bytes, f"{self.describe()} as one array", "Read it in blocks."
+            )
+        parts, held = [], 0
+        for block in self.blocks():
+            parts.append(block.dense())
+            held += len(parts[-1])
+            require_memory(
+                held * row_bytes, f"{self.describe()} as one array", "Read it in blocks."
+            )
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty((0, self.n_features), self.dtype)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """What `np.asarray` takes: all rows."""
+        table = self.to_array()
+        return table if dtype is None else table.astype(dtype, copy=False)
 
 
 class ArrayRows(Rows):
     """Rows of an ndarray, a memmap or a SciPy sparse matrix."""
 
     def __init__(self, X: Any, feature_names: list[str] | None = None) -> None:
-        self._X = X.tocsr() if sparse.issparse(X) else X
-        if self._X.ndim != 2:
+        self.X = X.tocsr() if sparse.issparse(X) else X
+        if self.X.ndim != 2:
             raise InputError(f"a table has rows and columns; this array has shape {X.shape}.")
-        self.n_rows, self.n_features = self._X.shape
-        self.dtype = floating_dtype(self._X.dtype)
+        self.n_rows, self.n_features = self.X.shape
+        self.dtype = floating_dtype(self.X.dtype)
         self.feature_names = feature_names
 
-    def _blocks(self) -> Iterator[Block]:
-        for span in self.spans(self._X.shape[0]):
-            block = self._X[span]
+    def read(self) -> Iterator[Block]:
+        """Slices of the array."""
+        for span in self.spans(self.X.shape[0]):
+            block = self.X[span]
             if block.dtype != self.dtype:
                 block = block.astype(self.dtype)
             yield Block(block, span.start)
 
     def describe(self) -> str:
         """What the source is."""
-        return f"an array of shape {self._X.shape}"
+        return f"an array of shape {self.X.shape}"
+
+
+class MappedRows(Rows):
+    """What a function makes of the blocks of other rows, computed as they are iterated.
+
+    `transform` of a file or other streamed table returns one: iterate `blocks()`, or call
+    `to_array()` (or `np.asarray`) to hold all of it.
+    """
+
+    def __init__(
+        self, rows: Rows, function: Callable[[Block], Array], n_features: int, dtype: Any
+    ) -> None:
+        self._rows = rows
+        self._function = function
+        self.n_rows = rows.n_rows
+        self.n_features = n_features
+        self.dtype = floating_dtype(dtype)
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """Rows (None where only the end of a file tells) and columns."""
+        return self.n_rows, self.n_features
+
+    def read(self) -> Iterator[Block]:
+        """Each block of the source, mapped; its targets come along."""
+        for block in self._rows.blocks():
+            yield Block(self._function(block), block.start, block.y)
+
+    def describe(self) -> str:
+        """What the source is."""
+        return f"{self.n_features} columns made from {self._rows.describe()}"
 
 
 class NpyRows(Rows):
@@ -129,7 +220,8 @@ class NpyRows(Rows):
         if path.stat().st_size < expected:
             raise InputError(f"{path} is cut short: its header promises {expected} bytes.")
 
-    def _blocks(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Block]:
+        """Consecutive parts of the file."""
         assert self.n_rows is not None
         with self._path.open("rb") as file:
             file.seek(self._offset)
@@ -147,31 +239,36 @@ class NpyRows(Rows):
 class NamedRows(Rows):
     """Rows whose columns have names and types, as narwhals and polars alike print them."""
 
-    _schema: dict[str, Any]
+    schema: dict[str, Any]
+    target_column: str | None = None
 
-    def _use(self, names: list[str]) -> None:
-        """These columns are the features."""
-        self.feature_names = names
-        self.n_features = len(names)
-        single = all(str(self._schema[name]) == "Float32" for name in names)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+    def _with_columns(self, schema: dict[str, Any], target: str | None = None) -> Any:
+        """The same rows; these columns are the features."""
+        return self._changed(schema=schema, target_column=target, **self._facts(schema))
+
+    @staticmethod
+    def _facts(schema: dict[str, Any]) -> dict[str, Any]:
+        single = all(str(kind) == "Float32" for kind in schema.values())
+        return {
+            "feature_names": list(schema),
+            "n_features": len(schema),
+            "dtype": np.dtype(np.float32 if single else np.float64),
+        }
 
     def select(self, names: list[str]) -> NamedRows:
         """The same rows with these columns only, in this order."""
-        chosen = copy(self)
-        chosen._schema = {name: self._schema[name] for name in names}
-        chosen._use(names)
+        chosen: NamedRows = self._with_columns({name: self.schema[name] for name in names})
         return chosen
 
-    def _use_all_but(self, target: str | None) -> list[str]:
-        """All columns but the target are the features, and must be numeric."""
-        names = list(self._schema)
-        if target is not None and target not in names:
-            raise InputError(f"there is no column {target!r}; the columns are {names}.")
-        names = [name for name in names if name != target]
-        refuse_text({name: self._schema[name] for name in names})
-        self._use(names)
-        return names
+    def with_target(self, target: str | Array) -> Rows:
+        """The same rows with targets; a column taken by name is no feature any more."""
+        if not isinstance(target, str):
+            return super().with_target(target)
+        if target not in self.schema:
+            raise InputError(f"there is no column {target!r}; the columns are {list(self.schema)}.")
+        features = {name: kind for name, kind in self.schema.items() if name != target}
+        chosen: Rows = self._with_columns(features, target)
+        return chosen
 
 
 class FrameRows(NamedRows):
@@ -181,20 +278,20 @@ class FrameRows(NamedRows):
         import narwhals.stable.v2 as nw
 
         self._frame = nw.from_native(frame, eager_only=True)
-        self._schema = dict(self._frame.schema)
+        self.schema = dict(self._frame.schema)
         self.n_rows = len(self._frame)
-        self._use(list(self._schema))
+        vars(self).update(self._facts(self.schema))
 
-    def blocks(self, target: str | None = None) -> Iterator[Block]:
-        """The blocks in order, the target column apart."""
+    def read(self) -> Iterator[Block]:
+        """Slices of the frame, the target column apart."""
         import narwhals.stable.v2 as nw
 
-        names = self._use_all_but(target)
+        refuse_text(self.schema)
         kind = nw.Float32 if self.dtype == np.float32 else nw.Float64
         for span in self.spans(len(self._frame)):
             part = self._frame[span]
-            X = np.column_stack([part[name].cast(kind).to_numpy() for name in names])
-            y = part[target].to_numpy() if target is not None else None
+            X = np.column_stack([part[name].cast(kind).to_numpy() for name in self.schema])
+            y = None if self.target_column is None else part[self.target_column].to_numpy()
             yield Block(X.astype(self.dtype, copy=False), span.start, y)
 
 

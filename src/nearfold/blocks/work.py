@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from nearfold.blocks.executor import Executor, current_executor
 from nearfold.errors import InputError
 from nearfold.run import map_in_order, one_blas_thread
 
@@ -35,9 +36,15 @@ def combine_blocks(
     n_jobs: int | None = None,
     label: str = "reading",
     total: int | None = None,
+    executor: Executor | None = None,
 ) -> Statistic:
-    """The combined statistic of all blocks. `combine` may overwrite its first argument."""
-    statistics = map_in_order(block_function, blocks, n_jobs=n_jobs, label=label, total=total)
+    """The combined statistic of all blocks, by threads or by the executor given or in use."""
+    executor = executor or current_executor()
+    statistics: Iterable[Statistic] = (
+        map_in_order(block_function, blocks, n_jobs=n_jobs, label=label, total=total)
+        if executor is None
+        else executor.map(block_function, blocks)
+    )
     # The last joins come after the last block: they too must not wake BLAS's threads, which would
     # then spin beside whatever is next.
     with one_blas_thread():

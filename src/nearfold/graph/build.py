@@ -15,7 +15,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from nearfold.blocks import spans
 from nearfold.notation import Array, Floats, Ints
+
+_SORTED = 2**20  # entries sorted at a time
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Graph:
 
     @property
     def n(self) -> int:
-        """How many nodes."""
+        """Number of nodes."""
         return len(self.first) - 1
 
     @property
@@ -37,7 +40,7 @@ class Graph:
         return np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.first))
 
     def components(self) -> tuple[int, Array]:
-        """How many pieces there are, and the piece of each node, largest piece first."""
+        """The number of connected components, and that of each node; 0 is the largest."""
         ones = np.ones(len(self.neighbours), dtype=np.int8)
         matrix = sparse.csr_array((ones, self.neighbours, self.first), shape=(self.n, self.n))
         count, label = connected_components(matrix, directed=False)
@@ -82,31 +85,48 @@ def by_size(label: Array) -> Array:
 
 def from_edges(a: Array, b: Array, length: Floats, n: int) -> Graph:
     """A graph from edges given in one direction or in both; of several the shortest is kept."""
-    key = np.concatenate([_keys(a, b, n), _keys(b, a, n)])
-    both = np.concatenate([length, length])
-    order = np.lexsort((both, key))
-    key, both = key[order], both[order]
+    entries = 2 * len(a)  # each edge from both its ends, at most
+    neighbours, lengths = np.empty(entries, dtype=np.int32), np.empty(entries)
+    first = np.zeros(n + 1, dtype=np.int64)
+    filled = 0
+    # By ranges of nodes, so that sorting holds a part of the edges at a time.
+    for nodes in spans(n, max(1, n * _SORTED // max(entries, 1))):
+        key, shortest = _entries_from(nodes, a, b, length, n)
+        new = slice(filled, filled + len(key))
+        neighbours[new], lengths[new] = key % n, shortest
+        tails = np.arange(nodes.start, nodes.stop, dtype=np.int64) + 1
+        first[nodes.start + 1 : nodes.stop + 1] = filled + np.searchsorted(key, tails * n)
+        filled = new.stop
+    return Graph(first, neighbours[:filled], lengths[:filled])
+
+
+def _entries_from(nodes: slice, a: Array, b: Array, length: Floats, n: int) -> tuple[Ints, Floats]:
+    """The entries whose tail is one of the nodes, as sorted keys (tail n + head) and lengths."""
+    forth = np.flatnonzero((a >= nodes.start) & (a < nodes.stop))
+    back = np.flatnonzero((b >= nodes.start) & (b < nodes.stop))
+    key = np.concatenate([_keys(a[forth], b[forth], n), _keys(b[back], a[back], n)])
+    lengths = np.concatenate([length[forth], length[back]])
+    order = np.lexsort((lengths, key))
+    key, lengths = key[order], lengths[order]
     new = np.ones(len(key), dtype=bool)
     new[1:] = key[1:] != key[:-1]
     new &= key // n != key % n  # an edge to itself shortens nothing
-    key, both = key[new], both[new]
-    first = np.searchsorted(key, np.arange(n + 1, dtype=np.int64) * n)
-    return Graph(first, (key % n).astype(np.int32), both.astype(np.float64))
+    return key[new], lengths[new]
 
 
 def graph_of_lists(distance: Floats, row: Ints) -> Graph:
     """The k-graph of neighbour lists (n, k)."""
     n, k = row.shape
-    return from_edges(np.repeat(np.arange(n), k), row.ravel(), distance.ravel(), n)
+    tails = np.repeat(np.arange(n, dtype=np.int32), k)
+    return from_edges(tails, row.ravel(), distance.ravel(), n)
 
 
-def neighbourhood_graph(
-    index: Any, n: int, k: int | None, radius: float | None
-) -> tuple[Graph, Floats]:
+def neighbourhood_graph(index: Any, k: int | None, radius: float | None) -> tuple[Graph, Floats]:
     """The k-graph or, if a radius is given, the epsilon graph of an index's own rows.
 
     And how far each row's edges are all there: its k-th distance, or the radius.
     """
+    n = index.n_rows
     if radius is not None:
         query, row, distance = index.within(None, radius)
         return from_edges(query, row, distance, n), np.full(n, float(radius))
@@ -116,7 +136,7 @@ def neighbourhood_graph(
 
 
 def graph_of_matrix(G: Any, radius: float = np.inf) -> Graph:
-    """The graph of a sparse matrix of distances up to a radius; stored zeros are edges, too."""
+    """The graph of a sparse matrix of distances up to a radius; stored zeros are edges too."""
     entries = sparse.coo_array(G)
     kept = entries.data <= radius
     lengths = entries.data[kept].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Soft neighbours where few entries count: weights and gradient in one pass over them."""
+"""Soft neighbours from a sparse softmax: weights and gradient in one pass over its entries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from nearfold.notation import Array
 
 
 @summing_kernel
-def measure(at: Array, first: Array, Z: Array, Z_row: Array, out: Array) -> None:
-    """out: minus the squared distances of the rows Z_row to the rows of Z at these places."""
+def negative_squares(at: Array, first: Array, Z: Array, Z_row: Array, out: Array) -> None:
+    """out: minus the squared distances of the rows Z_row to rows of Z, at flat places `at`.
+
+    The places of row i are at[first[i]:first[i + 1]], its entry for row j of Z at i m + j.
+    """
     m, r = Z.shape
     for i in range(len(first) - 1):
         z = Z_row[i]
@@ -31,17 +34,17 @@ def add_soft(
     by_class: bool,
     with_one: Array,
     with_one_row: Array,
-    mine: Array,
+    own: Array,
     onto: Array,
 ) -> float:
-    """Add the soft neighbours of a block of b rows, e: the entries that count, at: their places.
+    """Add the soft neighbours of a block of b rows; e: entries of the softmax, at: their places.
 
     With s_i = sum_j e_ij and mean_i = sum_j e_ij t_ij / s_i, where t_ij is [y_i = y_j] (by_class)
     or y_j: W_ij = c_i e_ij (t_ij - mean_i) / s_i, c_i = 1 (by_class) or 2 (mean_i - y_i).
-    mine (b, r) gets W z, onto (m, r + 1) is added W^T [z, 1]. Returns the sum of the mean_i, or of
-    the (mean_i - y_i)^2.
+    own (b, r) becomes W z; W^T [z, 1] is added to onto (m, r + 1). Returns the sum of the mean_i,
+    or of the (mean_i - y_i)^2.
     """
-    b, m, r = mine.shape[0], onto.shape[0], mine.shape[1]
+    b, m, r = own.shape[0], onto.shape[0], own.shape[1]
     value = 0.0
     for i in range(b):
         begin, s, sum_t = i * m, 0.0, 0.0
@@ -60,8 +63,8 @@ def add_soft(
             off = mean - y_row[i]
             value += off * off
             scale *= 2.0 * off
-        own, z = mine[i], with_one_row[i]
-        own[:] = 0.0
+        own_i, z = own[i], with_one_row[i]
+        own_i[:] = 0.0
         for k in range(first[i], first[i + 1]):
             j = at[k] - begin
             t = y[j]
@@ -70,7 +73,7 @@ def add_soft(
             w = e.dtype.type(scale * e[k] * (t - mean))
             z_j, onto_j = with_one[j], onto[j]
             for q in range(r):
-                own[q] += w * z_j[q]
+                own_i[q] += w * z_j[q]
             for q in range(r + 1):
                 onto_j[q] += w * z[q]
     return value

@@ -1,5 +1,15 @@
 """Moments, eigenpairs, singular values, signs: matrices in, matrices out."""
 
+from nearfold.linalg.batches import SeenRows, add_batch
+from nearfold.linalg.dimension import (
+    count_by_evidence,
+    count_components,
+    count_for_share,
+    is_count,
+    is_share,
+    most_axes,
+    variance_shares,
+)
 from nearfold.linalg.distances import (
     accurate_squared_distances,
     pair_squares,
@@ -17,44 +27,46 @@ from nearfold.linalg.eigen import (
 )
 from nearfold.linalg.implicit import CentredRows, top_axes_implicit, top_axes_randomized
 from nearfold.linalg.moments import (
+    Grouping,
     Moments,
     Workspaces,
     block_moments,
     combine_moments,
-    total_moments,
-)
-from nearfold.linalg.principal import (
-    Principal,
-    from_factor,
-    from_inner_products,
-    from_scatter,
-    from_svd,
-    reliable,
+    require_scatter_memory,
+    scatter_bytes,
     table_moments,
 )
+from nearfold.linalg.principal import Principal, from_moments
 from nearfold.linalg.signs import axis_signs, fix_signs
 from nearfold.linalg.spectrum import clamp_spectrum, whiten
 
 __all__ = [
     "CentredRows",
     "EigenPairs",
+    "Grouping",
     "Moments",
     "Principal",
+    "SeenRows",
     "Workspaces",
     "accurate_squared_distances",
+    "add_batch",
     "axis_signs",
     "block_moments",
     "bottom_eigenpairs",
     "clamp_spectrum",
     "combine_moments",
     "combine_triangles",
+    "count_by_evidence",
+    "count_components",
+    "count_for_share",
     "fix_signs",
-    "from_factor",
-    "from_inner_products",
-    "from_scatter",
-    "from_svd",
+    "from_moments",
+    "is_count",
+    "is_share",
+    "most_axes",
     "pair_squares",
-    "reliable",
+    "require_scatter_memory",
+    "scatter_bytes",
     "square_norms",
     "squared_distance_error",
     "squared_distances",
@@ -63,7 +75,7 @@ __all__ = [
     "top_axes_implicit",
     "top_axes_randomized",
     "top_eigenpairs",
-    "total_moments",
     "triangular_factor",
+    "variance_shares",
     "whiten",
 ]

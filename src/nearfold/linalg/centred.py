@@ -1,6 +1,6 @@
 """Doubly centred operators B = J A J, J = I - 1 1^T / m, that never hold B.
 
-    HeldSquares     A = -1/2 D o D for distances D held once      MDS, Isomap   (10.10)
+    CentredSquaredDistances     A = -1/2 D o D for distances D held once      MDS, Isomap   (10.10)
     HeldKernel      A = K held once                               KPCA
     ComputedKernel  A = K computed tile by tile, at each pass     KPCA beyond the budget
 
@@ -93,7 +93,7 @@ class DoublyCentred:
         return (A + A.T) / 2
 
 
-class HeldSquares(DoublyCentred):
+class CentredSquaredDistances(DoublyCentred):
     """A = -1/2 D o D."""
 
     def __init__(self, D: Array, n_jobs: int | None = None) -> None:
@@ -156,13 +156,15 @@ class ComputedKernel(DoublyCentred):
         diagonal: Floats,
         dtype: Any,
         n_jobs: int | None = None,
+        side: int | None = None,
     ) -> None:
         super().__init__(len(diagonal), dtype, n_jobs)
         self._tile = tile
+        self._side = side or _SIDE
         self._given_diagonal = diagonal
 
     def _multiply(self, V: Array) -> Array:
-        parts = spans(self.n, _SIDE)
+        parts = spans(self.n, self._side)
         pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i:]]
 
         def both_products(pair: tuple[slice, slice]) -> tuple[slice, Array, slice, Array]:

@@ -58,7 +58,10 @@ def pair_squares(A: Array, B: Array, i: Ints, j: Ints) -> Floats:
 def accurate_squared_distances(A: Array, B: Array) -> Floats:
     """All |a_i - b_j|^2 of centred rows, each to at least half its digits; none negative."""
     a, b = square_norms(A), square_norms(B)
-    squares = squared_distances(A, B, a, b)
-    i, j = np.nonzero(squares <= _DOUBT * np.add.outer(a, b))
+    sizes = np.add.outer(a, b)
+    squares = A @ B.T
+    squares *= -2.0
+    squares += sizes  # at once, so that the distances of rows to themselves are symmetric
+    i, j = np.nonzero(squares <= _DOUBT * sizes)
     squares[i, j] = pair_squares(A, B, i, j)
     return squares

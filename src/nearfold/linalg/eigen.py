@@ -147,6 +147,6 @@ def triangular_factor(A: Array) -> Array:
     return linalg.qr(A, mode="r", check_finite=False)[0][: A.shape[1]]
 
 
-def combine_triangles(a: Array, b: Array) -> Array:
-    """R of the rows of both, from the R of each (TSQR)."""
-    return triangular_factor(np.vstack([a, b]))
+def combine_triangles(*factors: Array) -> Array:
+    """R of the rows of all, from the R of each (TSQR)."""
+    return triangular_factor(np.vstack(factors))

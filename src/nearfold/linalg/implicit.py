@@ -1,32 +1,52 @@
 """The centred, weighted matrix A = diag(sqrt w) (X - 1 mu^T), multiplied but never formed.
 
-X stays sparse, or dense and uncopied; the mean enters as a rank-one correction of each product,
-which is stable as long as the products are: no difference of large squares, as X^T X - m mu mu^T.
+X stays sparse, or dense and uncopied. The mean enters as a rank-one correction of each product,
+which costs the digits by which the mean exceeds the spread. Dense rows far from the origin are
+therefore centred, part by part, inside the product.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from nearfold.blocks import spans
 from nearfold.linalg.eigen import EigenPairs, top_eigenpairs
 from nearfold.notation import Array, Floats
+from nearfold.run import map_in_order, one_blas_thread
+
+_CELLS = 2**21  # of X in one part of a product: below that a pool of threads costs more
 
 
 class CentredRows:
-    """A (m, d) as two products: A V and A^T U."""
+    """A (m, d) as two products: A V and A^T U.
 
-    def __init__(self, X: Any, mean: Floats, weights: Floats | None) -> None:
+    Products with dense rows run in parts cut by the table alone, whose sums are added in order:
+    they do not depend on the number of threads.
+    """
+
+    def __init__(
+        self, X: Any, mean: Floats, weights: Floats | None, spread: float = np.inf
+    ) -> None:
+        """`spread` is the root mean square distance of the rows from their mean, if known."""
         self.X = X
         self.mean = mean.astype(X.dtype)
         self.shape = X.shape
         self.root = None if weights is None else np.sqrt(weights).astype(X.dtype)
+        self._far = float(np.linalg.norm(mean)) > 4.0 * spread
+        self._parts = spans(X.shape[0], max(1, _CELLS // max(1, X.shape[1])))
 
     def times(self, V: Array) -> Array:
         """A V."""
-        product = self.X @ V - self.mean @ V
+        if sparse.issparse(self.X):
+            product = self.X @ V - self.mean @ V
+        else:
+            product = np.concatenate(list(self._over_parts(partial(self._part_times, V))))
         if self.root is None:
             return np.asarray(product)
         return np.asarray(product * self.root.reshape((-1,) + (1,) * (V.ndim - 1)))
@@ -35,11 +55,28 @@ class CentredRows:
         """A^T U."""
         if self.root is not None:
             U = U * self.root.reshape((-1,) + (1,) * (U.ndim - 1))
-        offset = np.multiply.outer(self.mean, U.sum(axis=0))
-        return np.asarray(self.X.T @ U - offset)
+        if sparse.issparse(self.X):
+            return np.asarray(self.X.T @ U - np.multiply.outer(self.mean, U.sum(axis=0)))
+        return np.asarray(sum(self._over_parts(partial(self._part_transposed_times, U))))
+
+    def _over_parts(self, product: Callable[[slice], Array]) -> Iterable[Array]:
+        run = map_in_order if len(self._parts) > 1 else map  # a small table is not worth a pool
+        return run(product, self._parts)
+
+    def _part_times(self, V: Array, part: slice) -> Array:
+        if self._far:
+            return np.asarray((self.X[part] - self.mean) @ V)
+        return np.asarray(self.X[part] @ V - self.mean @ V)
+
+    def _part_transposed_times(self, U: Array, part: slice) -> Array:
+        if self._far:
+            return np.asarray((self.X[part] - self.mean).T @ U[part])
+        offset = np.multiply.outer(self.mean, U[part].sum(axis=0))
+        return np.asarray(self.X[part].T @ U[part] - offset)
 
 
-def top_axes_implicit(A: CentredRows, k: int) -> tuple[Floats, Floats]:
+@one_blas_thread()
+def top_axes_implicit(A: CentredRows, k: int, tol: float = 0.0) -> tuple[Floats, Floats]:
     """The k largest eigenvalues of A^T A and their eigenvectors (rows), by Lanczos.
 
     It iterates on the smaller of A^T A and A A^T.
@@ -48,13 +85,14 @@ def top_axes_implicit(A: CentredRows, k: int) -> tuple[Floats, Floats]:
     dtype = np.float64 if A.X.dtype != np.float32 else np.float32
     if d <= m:
         gram = LinearOperator((d, d), matvec=lambda v: A.transposed_times(A.times(v)), dtype=dtype)
-        pairs: EigenPairs = top_eigenpairs(gram, k, name="the scatter matrix")
+        pairs: EigenPairs = top_eigenpairs(gram, k, name="the scatter matrix", tol=tol)
         return pairs.values, pairs.vectors.T
     gram = LinearOperator((m, m), matvec=lambda u: A.times(A.transposed_times(u)), dtype=dtype)
-    pairs = top_eigenpairs(gram, k, name="the matrix of inner products")
+    pairs = top_eigenpairs(gram, k, name="the matrix of inner products", tol=tol)
     return pairs.values, unit_rows(A.transposed_times(pairs.vectors).T)
 
 
+@one_blas_thread()
 def top_axes_randomized(
     A: CentredRows, k: int, *, oversamples: int, iterations: int, rng: Any
 ) -> tuple[Floats, Floats]:

@@ -62,8 +62,7 @@ def block_lanczos(
     """
     eps = float(np.finfo(dtype).eps)
     tol = max(tol, 30 * eps)
-    block = min(max(16, k + 4), n)  # at least k, so that k copies of one eigenvalue are found
-    most = min(n, 2 * k + max(256, 4 * block))  # the basis is restarted beyond it
+    block, most = _basis_size(n, k)
     Q = np.empty((n, most), dtype=dtype, order="F")
     AQ = np.empty((n, most), dtype=dtype, order="F")
     T = np.zeros((most, most))
@@ -105,6 +104,19 @@ def block_lanczos(
         f"the {k} largest eigenvalues of {name} ({n} x {n}) did not converge in {passes} passes: "
         f"residuals {np.array2string(residuals, precision=1)} against {enough:.1e}."
     )
+
+
+def _basis_size(n: int, k: int) -> tuple[int, int]:
+    """Vectors of a block (at least k, so that k copies of one eigenvalue are found) and of the
+    basis, which is restarted beyond it."""
+    block = min(max(16, k + 4), n)
+    return block, min(n, 2 * k + max(256, 4 * block))
+
+
+def lanczos_bytes(n: int, k: int, itemsize: int) -> float:
+    """About what `block_lanczos` holds: the basis, its image and some blocks."""
+    block, most = _basis_size(n, k)
+    return float(itemsize) * n * (2 * most + 6 * block)
 
 
 def _random_block(n: int, block: int, dtype: Any, seed: int) -> Array:

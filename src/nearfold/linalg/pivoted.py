@@ -25,7 +25,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, reporter
 
 _PROPOSED = 128  # pivots at a time
-_ROWS = 4096  # of a block
+_ROWS = 4096  # of a block, unless the caller knows better
 _INDEFINITE = (
     "the kernel is not positive semi-definite: it has no factor F F^T. Use low_rank='never', which "
     "computes it in tiles."
@@ -50,10 +50,11 @@ def pivoted_cholesky(
     rng: Any,
     dtype: Any,
     n_jobs: int | None = None,
+    step: int = _ROWS,
 ) -> LowRank:
     """Factor until at most `share` of the trace about the mean is left, or the rank is `most`.
 
-    `part(rows, columns)` computes that part of K.
+    `part(rows, columns)` computes that part of K, `step` rows at a time.
     """
     m = len(diagonal)
     most = min(most, m)
@@ -84,7 +85,7 @@ def pivoted_cholesky(
             F[rows, r : r + len(S)] = new
             left[rows] -= np.einsum("ij,ij->i", new, new, dtype=np.float64)
 
-        for _ in map_in_order(extend, spans(m, _ROWS), n_jobs=n_jobs):
+        for _ in map_in_order(extend, spans(m, step), n_jobs=n_jobs):
             pass
         if left.min() < -1e3 * floor:
             raise InputError(_INDEFINITE)

@@ -1,6 +1,6 @@
 """The principal axes of a table: eigenpairs of its scatter S = sum w (x - mu)(x - mu)^T.
 
-Four exact routes and one approximate, which all end in the same `Principal`:
+`solve` picks one of four exact routes, or the approximate one; all end in a `Principal`:
 
     scatter     S in blocks, then its eigenpairs: O(m d^2), the product runs at BLAS speed
     factor      R of the QR of the centred rows in blocks (TSQR), then the SVD of R: the same
@@ -12,44 +12,135 @@ Four exact routes and one approximate, which all end in the same `Principal`:
 Accuracy. Eigenvalues of S carry an error of about u lam_1 (u: unit roundoff of the products), so
 the scatter and dual routes keep half the digits of lam_k as long as lam_k >= sqrt(u) lam_1.
 `reliable` tests that; below it float32 input is accumulated again in float64, and float64 input
-takes the factor route.
+takes the factor route (the SVD of the rows, if there are fewer of them than columns).
+
+The routes look at the table and the parameters only: a memory budget that the chosen one does
+not fit is an error, never another route with other rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from nearfold.blocks import Block, combine_blocks
+from nearfold.blocks import ArrayRows, Rows, require_memory, spans
 from nearfold.errors import InputError
-from nearfold.linalg.eigen import combine_triangles, thin_svd, top_eigenpairs, triangular_factor
-from nearfold.linalg.implicit import unit_rows
-from nearfold.linalg.moments import Moments, Workspaces, block_moments, combine_moments
+from nearfold.linalg.dimension import (
+    complete_axes,
+    count_components,
+    is_count,
+    is_share,
+    most_axes,
+    variance_shares,
+)
+from nearfold.linalg.eigen import thin_svd, top_eigenpairs
+from nearfold.linalg.implicit import CentredRows, top_axes_implicit, top_axes_randomized, unit_rows
+from nearfold.linalg.moments import (
+    Moments,
+    product_dtype,
+    require_scatter_memory,
+    table_moments,
+    table_spread,
+)
 from nearfold.notation import Array, Floats
+from nearfold.run import random_state
+from nearfold.state import State, array, number, optional, text
+
+ROUTES = ("scatter", "scatter in float64", "factor", "dual", "svd", "implicit", "randomized")
+_LARGEST_SCATTER = 8192  # columns from which few axes are found without the scatter
+_COLUMNS = 4096  # columns of a wide table multiplied at a time
+
+_quiet = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the total
 
 
-@dataclass
+@dataclass(frozen=True)
 class Principal:
-    """Eigenvalues lam (k,) of the scatter, largest first, and axes (k, d); what they come from."""
+    """Eigenvalues lam (k,) of the scatter, largest first, and axes (k, d); what they come from.
+
+    `total` is the trace of the scatter: all the variance there is, kept or not. Where it is not
+    finite the values overflow or are not finite themselves, and there are no axes.
+    """
 
     lam: Floats
     axes: Floats
-    total: float  # trace of the scatter: all the variance there is, kept or not
+    total: float
     mean: Floats
     count: float  # sum of weights
     n_rows: int
     route: str
     approximation: str | None = None
+    error: float = 0.0  # of the eigenvalues, beyond what the route explains
+
+    fitted_state = State(
+        lam=array("k", least=0),
+        axes=array("k d"),
+        total=number(0),
+        mean=array("d"),
+        count=number(0),
+        n_rows=number(0, whole=True),
+        route=text(*ROUTES, "merged"),
+        approximation=optional(text()),
+        error=number(0),
+    )
 
     def head(self, k: int) -> Principal:
         """The first k of them."""
-        return Principal(
-            self.lam[:k], self.axes[:k], self.total, self.mean, self.count, self.n_rows,
-            self.route, self.approximation,
-        )  # fmt: skip
+        return replace(self, lam=self.lam[:k], axes=self.axes[:k])
+
+    def rank(self, dtype: Any) -> int:
+        """How many eigenvalues are more than rounding, on the route and in the dtype used."""
+        if len(self.lam) == 0 or self.lam[0] <= 0:
+            return 0
+        eps = float(np.finfo(dtype).eps)
+        if self.route in ("factor", "svd", "scatter in float64"):  # as good as singular values
+            tolerance = eps**2 * max(self.n_rows, len(self.mean)) * self.lam[0]
+        else:
+            tolerance = 10 * eps * self.lam[0]
+        return int(np.sum(self.lam > max(tolerance, 10 * self.error)))
+
+    def completed(self, k: int, dtype: Any) -> Principal:
+        """Exactly k axes: beyond the rank, others orthogonal to them with eigenvalue 0."""
+        rank = min(self.rank(dtype), k)
+        if rank == k:
+            return self.head(k)
+        lam = np.concatenate([self.lam[:rank], np.zeros(k - rank)])
+        return replace(self, lam=lam, axes=complete_axes(self.axes[:rank], k))
+
+
+def solve(
+    rows: Rows,
+    n_components: Any = None,
+    solver: str = "auto",
+    *,
+    tol: float = 0.0,
+    iterated_power: Any = "auto",
+    n_oversamples: int = 10,
+    seed: Any = None,
+) -> Principal:
+    """The principal axes of the rows, by the cheapest accurate route or the solver asked for.
+
+    `n_components` is a count, a share of the variance, "mle" or None. At least as many axes come
+    back as it needs; `count_components` says how many that is. `tol` is Lanczos's; the last
+    three parameters belong to the randomized solver.
+    """
+    X = rows.X if isinstance(rows, ArrayRows) else None
+    k = most_axes(n_components, rows.n_rows, rows.n_features)
+    if solver == "arpack" and X is not None:
+        k = _below_all(n_components, k, min(X.shape))
+    if solver == "randomized":
+        return _randomized(rows, X, k, iterated_power, n_oversamples, seed)
+    if X is not None and _prefers_products(X, n_components, k, solver):
+        found = _implicit(rows, X, n_components, k, tol)
+        # A wide sparse table has no other route: all others would densify it.
+        stays = solver == "arpack" or (sparse.issparse(X) and _has_no_scatter(X))
+        if stays or not np.isfinite(found.total) or _settles(found, n_components, X.dtype):
+            return found
+    if X is not None and X.shape[0] < X.shape[1] and not sparse.issparse(X):
+        return _wide(X, rows.weights, n_components, k, solver)
+    return solve_tall(rows, n_components, solver)[0]
 
 
 def reliable(lam: Floats, k: int, dtype: Any) -> bool:
@@ -59,86 +150,199 @@ def reliable(lam: Floats, k: int, dtype: Any) -> bool:
     return bool(lam[min(k, len(lam)) - 1] >= np.sqrt(np.finfo(dtype).eps) * lam[0])
 
 
-def table_moments(
-    blocks: Iterable[Block], weights: Floats | None, dtype: Any, total: int | None = None
-) -> Moments:
-    """Moments of all rows, block by block."""
-
-    spaces = Workspaces()
-
-    def of_block(block: Block) -> Moments:
-        X = block.X if isinstance(block.X, np.ndarray) else block.X.toarray()
-        w = None if weights is None else weights[block.start : block.start + X.shape[0]]
-        if w is not None and len(w) < len(X):
-            raise InputError("sample_weight has fewer entries than there are rows.")
-        if X.dtype != dtype:
-            X = X.astype(dtype)
-        return block_moments(X, w, workspace=spaces.like(X))
-
-    moments = combine_blocks(blocks, of_block, combine_moments, label="scatter", total=total)
-    if weights is not None and len(weights) != moments.n_rows:
-        raise InputError(f"sample_weight has {len(weights)} entries for {moments.n_rows} rows.")
-    moments.scatter = moments.scatter.astype(np.float64, copy=False)
-    return moments
+def _settles(found: Principal, n_components: Any, dtype: Any) -> bool:
+    """Whether the axes that will be kept are reliable. m centred rows have m - 1 directions."""
+    needed = count_components(n_components, found.lam, found.total, found.n_rows, dtype)
+    return reliable(found.lam, min(needed, max(found.n_rows - 1, 1)), dtype)
 
 
-def from_scatter(moments: Moments, k: int, route: str = "scatter") -> Principal:
-    """The k leading axes from the moments."""
-    S = moments.scatter
-    pairs = top_eigenpairs(S, k, name="the scatter matrix")
+# ---- tall tables and streams ----------------------------------------------------------
+
+
+def solve_tall(rows: Rows, n_components: Any, solver: str) -> tuple[Principal, Moments]:
+    """Scatter and eigenpairs; the factor route where those would not be accurate."""
+    d, dtype = rows.n_features, rows.dtype
+    require_scatter_memory(d)
+    # A file's blocks are cut as it is read: their number is not known before.
+    known = isinstance(rows, ArrayRows) and rows.n_rows is not None
+    steps = len(rows.spans(rows.n_rows or 0)) if known else None
+    if solver == "full":
+        moments = table_moments(rows, np.float64, factor=True, total=steps)
+        return from_moments(moments, most_axes(n_components, moments.n_rows, d)), moments
+    products = product_dtype(dtype, rows.n_rows, d)
+    moments = table_moments(rows, products, total=steps)
+    k = most_axes(n_components, moments.n_rows, d)
+    route = "scatter" if products == dtype else "scatter in float64"
+    found = from_moments(moments, k, route)
+    if solver == "covariance_eigh" or not np.isfinite(found.total):
+        return found, moments
+    if route != "scatter" or _settles(found, n_components, dtype):
+        return found, moments
+    if dtype == np.float32:
+        # Products in float64 leave float32 input more digits than its own SVD would.
+        moments = table_moments(rows, np.float64, total=steps)
+        return from_moments(moments, k, "scatter in float64"), moments
+    moments = table_moments(rows, np.float64, factor=True, total=steps)
+    return from_moments(moments, k), moments
+
+
+def from_moments(moments: Moments, k: int, route: str = "scatter") -> Principal:
+    """The k leading axes (all of them, where there is a factor) from the moments."""
+    mean, count = moments.mean[0], float(moments.count[0])
+    if not np.isfinite(moments.total):
+        return _unusable(mean, count, moments.n_rows, route)
+    if moments.factor is not None:
+        _, s, axes = thin_svd(moments.factor, "the triangular factor")
+        return Principal(s**2, axes, float(s @ s), mean, count, moments.n_rows, "factor")
+    pairs = top_eigenpairs(moments.scatter, k, name="the scatter matrix")  # (10.17)
     lam = np.maximum(pairs.values, 0.0)  # rounding may leave a zero slightly negative
-    return Principal(
-        lam, np.ascontiguousarray(pairs.vectors.T), float(np.trace(S)), moments.mean[0],
-        float(moments.count[0]), moments.n_rows, route,
-    )  # fmt: skip
+    axes = np.ascontiguousarray(pairs.vectors.T)
+    return Principal(lam, axes, moments.total, mean, count, moments.n_rows, route)
 
 
-def from_factor(
-    blocks: Callable[[], Iterable[Block]], weights: Floats | None, moments: Moments
-) -> Principal:
-    """All axes by QR in blocks; the mean is known from `moments`."""
-    mean = moments.mean[0]
+def _unusable(mean: Floats, count: float, n_rows: int, route: str) -> Principal:
+    return Principal(np.zeros(0), np.zeros((0, len(mean))), np.inf, mean, count, n_rows, route)
 
-    def of_block(block: Block) -> Array:
-        X = block.X if isinstance(block.X, np.ndarray) else block.X.toarray()
-        X = X.astype(np.float64) - mean
-        if weights is not None:
-            X *= np.sqrt(weights[block.start : block.start + X.shape[0]])[:, None]
-        return triangular_factor(X)
 
-    R = combine_blocks(blocks(), of_block, combine_triangles, label="factor")
-    _, s, axes = thin_svd(R, "the triangular factor")
-    return Principal(
-        s**2, axes, float(s @ s), mean, float(moments.count[0]), moments.n_rows, "factor"
+# ---- wide tables -----------------------------------------------------------------------
+
+
+def _wide(X: Array, weights: Floats | None, n_components: Any, k: int, solver: str) -> Principal:
+    m, d = X.shape
+    if solver != "full":
+        require_memory(
+            8.0 * 4 * m * m + 8.0 * (k + 3 * m) * min(d, _COLUMNS) + X.itemsize * k * d,
+            f"The inner products of {m} rows",
+            "Use fewer rows.",
+        )
+        found = from_inner_products(X, weights, k)
+        if not np.isfinite(found.total) or _settles(found, n_components, X.dtype):
+            return found
+    require_memory(
+        8.0 * 3 * m * d, f"The singular vectors of {m} x {d} values", "Ask for fewer components."
     )
+    return from_svd(X, weights)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the caller looks at the total
+@_quiet
 def from_inner_products(X: Array, weights: Floats | None, k: int) -> Principal:
     """The k leading axes of a wide table, from the (m, m) inner products of its rows."""
     m, d = X.shape
     w = np.ones(m) if weights is None else weights
-    mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
-    A = X - mean.astype(X.dtype)
-    if weights is not None:
-        A *= np.sqrt(w).astype(X.dtype)[:, None]
+    root = None if weights is None else np.sqrt(w)[:, None]
+    dtype = product_dtype(X.dtype, d, m)
+    mean = np.empty(d)
     G = np.zeros((m, m))
-    for start in range(0, d, 4096):  # float32 products, float64 sums
-        part = A[:, start : start + 4096]
-        G += part @ part.T
-    if not np.isfinite(np.trace(G)):
-        return Principal(np.zeros(0), A[:0], np.inf, mean, float(w.sum()), m, "dual")
+    for part in spans(d, _COLUMNS):  # products in the dtype of X, sums in float64
+        A, mean[part] = _centred_columns(X[:, part], w, root, dtype)
+        G += A @ A.T
+    total = float(np.trace(G))
+    if not np.isfinite(total):
+        return _unusable(mean, float(w.sum()), m, "dual")
     pairs = top_eigenpairs(G, min(k, m), name="the matrix of inner products")
-    axes = unit_rows((A.T @ pairs.vectors.astype(X.dtype)).T)
+    U = pairs.vectors.astype(dtype)
+    axes = np.empty((U.shape[1], d), dtype=X.dtype)
+    for part in spans(d, _COLUMNS):
+        axes[:, part] = U.T @ _centred_columns(X[:, part], w, root, dtype)[0]
     lam = np.maximum(pairs.values, 0.0)
-    return Principal(lam, axes, float(np.trace(G)), mean, float(w.sum()), m, "dual")
+    return Principal(lam, unit_rows(axes), total, mean, float(w.sum()), m, "dual")
 
 
-@np.errstate(over="ignore", invalid="ignore")
+def _centred_columns(X: Array, w: Floats, root: Floats | None, dtype: Any) -> tuple[Array, Floats]:
+    """diag(sqrt w) (X - 1 mu^T) of some columns, and their means."""
+    mean = w @ X.astype(np.float64) / w.sum()
+    A = (X - mean).astype(dtype, copy=False)
+    return (A if root is None else A * root.astype(dtype)), mean
+
+
+@_quiet
 def from_svd(X: Array, weights: Floats | None) -> Principal:
     """All axes by the SVD of the centred rows: for wide tables with a graded spectrum."""
     w = np.ones(X.shape[0]) if weights is None else weights
-    mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
-    A = (X - mean) * np.sqrt(w)[:, None]
+    A = X.astype(np.float64)
+    mean = w @ A / w.sum()
+    A -= mean
+    A *= np.sqrt(w)[:, None]
+    if not np.isfinite(np.einsum("ij,ij->", A, A)):
+        return _unusable(mean, float(w.sum()), X.shape[0], "svd")
     _, s, axes = thin_svd(A, "the centred rows")
     return Principal(s**2, axes, float(s @ s), mean, float(w.sum()), X.shape[0], "svd")
+
+
+# ---- products with X alone -------------------------------------------------------------
+
+
+def _has_no_scatter(X: Any) -> bool:
+    """Whether X is so wide that its scatter is larger than itself, or too large to form."""
+    m, d = X.shape
+    return bool(m < d or d > _LARGEST_SCATTER)
+
+
+def _below_all(n_components: Any, k: int, least: int) -> int:
+    """Lanczos finds all axes but one."""
+    if is_count(n_components) and k >= least:
+        raise InputError(
+            f"n_components={k} must be strictly less than min(n_samples, n_features)={least} "
+            "with svd_solver='arpack'."
+        )
+    return max(min(k, least - 1), 1)
+
+
+def _prefers_products(X: Any, n_components: Any, k: int, solver: str) -> bool:
+    """Few axes of a sparse or a large table: products with X cost less than the scatter."""
+    if solver != "auto":
+        return solver == "arpack"
+    m, d = X.shape
+    least = min(m, d)
+    share = is_share(n_components)
+    few = share or k <= least // 4
+    if sparse.issparse(X):
+        return bool(least > 500 and few) or _has_no_scatter(X)
+    if share or not few:
+        return False
+    passes = 3.0 * k + 40  # products with X and X^T that Lanczos takes, as measured
+    by_products = passes * m * d * X.itemsize * 2 / 8e9
+    by_scatter = m * d * least / 1.5e11 + 10.0 * least**3 / 1e11
+    return by_products < by_scatter or least > _LARGEST_SCATTER
+
+
+def _implicit(rows: Rows, X: Any, n_components: Any, k: int, tol: float) -> Principal:
+    A, found = _centred(rows, X, "implicit")
+    if not np.isfinite(found.total):
+        return found
+    share = is_share(n_components)
+    tried = min(16, k) if share else k
+    while True:
+        lam, axes = top_axes_implicit(A, tried, tol)
+        lam = np.maximum(lam.astype(np.float64), 0.0)
+        held = float(np.sum(variance_shares(lam, found.total, rows.dtype)))
+        if not share or held > float(n_components) or tried >= k:
+            return replace(found, lam=lam, axes=axes)
+        tried = min(2 * tried, k)
+
+
+def _randomized(
+    rows: Rows, X: Any, k: int, iterated_power: Any, n_oversamples: int, seed: Any
+) -> Principal:
+    if X is None:
+        raise InputError("svd_solver='randomized' needs the table in memory; use 'auto'.")
+    A, found = _centred(rows, X, "randomized")
+    if not np.isfinite(found.total):
+        return found
+    power = iterated_power
+    if power == "auto":
+        power = 7 if k < 0.1 * min(X.shape) else 4
+    lam, axes = top_axes_randomized(
+        A, k, oversamples=n_oversamples, iterations=int(power), rng=random_state(seed)
+    )
+    note = f"randomized: {n_oversamples} extra axes, {power} power iterations"
+    return replace(found, lam=lam, axes=axes, approximation=note)
+
+
+@_quiet
+def _centred(rows: Rows, X: Any, route: str) -> tuple[CentredRows, Principal]:
+    """The implicit centred table; its total scatter, mean and count without axes so far."""
+    count, mean, total = table_spread(rows)
+    spread = float(np.sqrt(total / count)) if count > 0 and np.isfinite(total) else np.inf
+    found = replace(_unusable(mean, count, X.shape[0], route), total=total)
+    return CentredRows(X, mean, rows.weights, spread), found

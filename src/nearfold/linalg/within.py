@@ -1,22 +1,27 @@
 """The within-class scatter S_w of labelled rows, and its eigenpairs where they are in doubt.
 
-S_w = sum_c sum_{i in c} w_c (x_i - mu_c)(x_i - mu_c)^T, in blocks. As a product of the rows with
-themselves it squares their condition number, so directions of small variance may be lost in
-rounding; `remeasure` measures those few again in float64 and `factor_within` avoids the product.
+S_w = sum_c sum_{i in c} w_c (x_i - mu_c)(x_i - mu_c)^T, in blocks (`table_moments` with a
+grouping). As a product of the rows with themselves it squares their condition number, so
+directions of small variance may be lost in rounding; `remeasure` measures those few again in
+float64, and `diagonalise_factor` starts from a triangular factor, which avoids the product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import Block, combine_blocks
-from nearfold.linalg.eigen import combine_triangles, thin_svd, top_eigenpairs, triangular_factor
-from nearfold.linalg.moments import Moments, Workspaces, block_moments, combine_moments
-from nearfold.notation import Array, Floats, Ints
+from nearfold.blocks import Block, Rows, combine_blocks, spans
+from nearfold.linalg.eigen import thin_svd, top_eigenpairs
+from nearfold.linalg.moments import Grouping, table_moments
+from nearfold.linalg.spectrum import whiten
+from nearfold.notation import Array, Floats
+
+_MOST_DOUBTFUL = 128  # more directions than this are cheaper measured all at once
+_IN_CACHE = 512  # rows that stay in cache while they are float64
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,10 @@ class Within:
     sd: Floats
     lam: Floats
     vectors: Floats
+
+    def whitening(self, floor: float | Floats) -> Floats:
+        """A (d, r) with A^T S_w A = I on the directions of variance above `floor`."""
+        return whiten(self.lam, self.vectors, floor, self.sd)
 
 
 def diagonalise(S_w: Floats) -> Within:
@@ -40,36 +49,48 @@ def diagonalise(S_w: Floats) -> Within:
     return Within(unit, np.maximum(pairs.values, 0.0), vectors)
 
 
+def diagonalise_factor(R: Floats, sd: Floats) -> Within:
+    """The same from a triangular factor R of S_w."""
+    _, s, V = thin_svd(R / sd, "the factor of the within-class scatter")
+    return Within(sd, s**2, V.T)
+
+
 def whiten_within(within: Within, rounding: Floats, tol: float) -> Floats:
     """A (d, r) with A^T C A = I on the r directions in which C is more than rounding."""
-    V, lam = within.vectors, within.lam
-    doubt = (V**2).T @ (rounding / within.sd) ** 2  # what the rounding of the values adds to lam
-    keep = lam > np.maximum(tol * lam[:1].max(initial=0.0), doubt)
-    return np.asarray(V[:, keep] / np.sqrt(lam[keep]) / within.sd[:, None])
+    doubt = (within.vectors**2).T @ (rounding / within.sd) ** 2  # what rounding adds to lam
+    return within.whitening(np.maximum(tol * within.lam[:1].max(initial=0.0), doubt))
 
 
-def class_moments(
-    blocks: Iterable[tuple[Block, Ints]], n_classes: int, weights: Floats | None, dtype: Any
-) -> Moments:
-    """Moments of the classes; `weights` are per class."""
+def refine_small_variances(
+    within: Within,
+    rows: Rows,
+    grouping: Grouping,
+    means: Floats,
+    n: int,
+    products: Any,
+    tol: float,
+) -> Within:
+    """Measure again the directions whose variance products in that dtype leave in doubt."""
+    eps = float(np.finfo(products).eps)
+    doubtful = within.lam < np.sqrt(eps) * within.lam[:1].max(initial=0.0)
+    if not doubtful.any():
+        return within
+    if products == np.float32:
+        if doubtful.sum() <= _MOST_DOUBTFUL:
+            return remeasure(within, doubtful, rows, grouping, means, n)
+        return diagonalise(table_moments(rows, np.float64, grouping=grouping).scatter / n)
+    if tol**2 < 100 * eps * within.lam[0]:
+        moments = table_moments(rows, np.float64, grouping=grouping, factor=True)
+        return diagonalise_factor(moments.triangle() / np.sqrt(n), within.sd)
+    return within
 
-    spaces = Workspaces()
 
-    def of_block(item: tuple[Block, Ints]) -> Moments:
-        block, label = item
-        w = None if weights is None else weights[label]
-        X = block.X if block.X.dtype == dtype else block.X.astype(dtype)
-        return block_moments(X, w, label, n_classes, spaces.like(X))
-
-    moments = combine_blocks(blocks, of_block, combine_moments, label="classes")
-    moments.scatter = moments.scatter.astype(np.float64, copy=False)
-    return moments
-
-
-def remeasure(within: Within, doubtful: Array, scatter_of: Callable[[Floats], Floats]) -> Within:
+def remeasure(
+    within: Within, doubtful: Array, rows: Rows, grouping: Grouping, means: Floats, n: int
+) -> Within:
     """Replace doubtful eigenpairs by those of S_w restricted to their span, in float64."""
     span = within.vectors[:, doubtful]
-    exact = scatter_of(span / within.sd[:, None])
+    exact = projected_scatter(rows, grouping, means, span / within.sd[:, None]) / n
     pairs = top_eigenpairs(exact, len(exact), name="the doubtful directions")
     lam, vectors = within.lam.copy(), within.vectors.copy()
     lam[doubtful] = np.maximum(pairs.values, 0.0)
@@ -77,42 +98,21 @@ def remeasure(within: Within, doubtful: Array, scatter_of: Callable[[Floats], Fl
     return Within(within.sd, lam, vectors)
 
 
-def projected_scatter(
-    blocks: Iterable[tuple[Block, Ints]], means: Floats, weights: Floats | None, V: Floats
-) -> Floats:
+def projected_scatter(rows: Rows, grouping: Grouping, means: Floats, V: Floats) -> Floats:
     """V^T S V in float64, from the projections of the rows."""
-
-    centre = means @ V
-
-    def of_block(item: tuple[Block, Ints]) -> Floats:
-        block, label = item
-        Z = np.empty((len(label), V.shape[1]))
-        for a in range(0, len(label), 512):  # so few rows stay in cache while they are float64
-            Z[a : a + 512] = block.X[a : a + 512].astype(np.float64) @ V
-        Z -= centre[label]
-        if weights is not None:
-            Z *= np.sqrt(weights[label])[:, None]
-        return np.asarray(Z.T @ Z)
-
-    return combine_blocks(blocks, of_block, np.add)
+    of_block = partial(projected_block, grouping=grouping, means=means, V=V)
+    return combine_blocks(rows.blocks(), of_block, np.add)
 
 
-def factor_within(
-    blocks: Iterable[tuple[Block, Ints]],
-    means: Floats,
-    weights: Floats | None,
-    sd: Floats,
-    n: int,
-) -> Within:
-    """The same as `diagonalise`, from the triangular factor of the centred rows."""
-
-    def of_block(item: tuple[Block, Ints]) -> Floats:
-        block, label = item
-        Z = (block.X - means[label]) / sd
-        if weights is not None:
-            Z *= np.sqrt(weights[label])[:, None]
-        return triangular_factor(Z)
-
-    R = combine_blocks(blocks, of_block, combine_triangles) / np.sqrt(n)
-    _, s, V = thin_svd(R, "the factor of the within-class scatter")
-    return Within(sd, s**2, V.T)
+def projected_block(block: Block, grouping: Grouping, means: Floats, V: Floats) -> Floats:
+    """V^T S V of one block."""
+    group, weights = grouping.of(block)
+    X = block.dense()
+    Z = np.empty((len(group), V.shape[1]))
+    centre = means.mean(axis=0)  # taken off first: V may cancel what an offset leaves of it
+    for part in spans(len(group), _IN_CACHE):
+        Z[part] = (X[part] - centre) @ V
+    Z -= ((means - centre) @ V)[group]
+    if weights is not None:
+        Z *= np.sqrt(weights)[:, None]
+    return np.asarray(Z.T @ Z)

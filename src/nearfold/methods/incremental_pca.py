@@ -1,55 +1,61 @@
 """Principal component analysis of rows that arrive in batches (section 10.3), exactly.
 
 What is kept between batches is not a truncated basis but the moments of all rows seen (count,
-mean, centred scatter; linalg/moments.py), so after any number of batches of any size the axes
-are those of PCA on all rows at once. The eigenproblem is solved when a result is first asked
-for, not after every batch.
+mean, centred scatter, and its triangular factor where the scatter alone would not be accurate;
+linalg/batches.py), so after any number of batches of any size the axes are those of PCA on all
+rows at once. The eigenproblem is solved when a result is first read, not after every batch.
 
 Cost: O(m d^2) time in all and O(d^2) memory. Where d^2 numbers exceed the memory budget the
-bounded way is taken: each batch is merged into the d' axes kept so far by an SVD (Ross et al.,
-2008), which forgets what lay outside of them; `approximation_` and a warning say so.
+memory-bounded fallback is taken: each batch is merged into the d' axes kept so far by an SVD
+(Ross et al., 2008), which forgets what lay outside of them; `approximation_` and a warning say
+so.
 
-Departure from scikit-learn: its IncrementalPCA always takes that bounded way and its result
-depends on the batches; `batch_size` here only sets how much is read at a time.
+Departure from scikit-learn: its IncrementalPCA always truncates, and its result depends on the
+batches.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, RealNotInt
 
-from nearfold.blocks import ArrayRows, as_rows, combine_blocks, get_memory, is_streamed, show_bytes
-from nearfold.errors import ApproximationWarning, InputError
+from nearfold.blocks import get_memory, show_bytes, spans
+from nearfold.errors import ApproximationWarning, InputError, warn
 from nearfold.inputs import (
     check_table,
     check_weights,
-    refuse_bad_blocks,
+    open_rows,
+    refuse_bad_sums,
+    refuse_extreme,
     refuse_nonfinite,
-    take_names,
 )
 from nearfold.linalg import (
-    Moments,
     Principal,
-    block_moments,
-    combine_moments,
-    from_scatter,
-    table_moments,
+    SeenRows,
+    add_batch,
+    count_components,
+    from_moments,
+    is_count,
+    most_axes,
+    scatter_bytes,
     thin_svd,
 )
-from nearfold.methods.principal_components import (
-    PrincipalComponents,
-    count_components,
-    numerical_rank,
-)
+from nearfold.linalg.principal import solve_tall
+from nearfold.methods.lazy_results import LazyResults
+from nearfold.methods.principal_components import PRINCIPAL_STATE, PrincipalComponents
 from nearfold.notation import Array, Floats
-from nearfold.run import one_blas_thread, reporting
+from nearfold.run import reporting
+from nearfold.state import State, array, flag, nested, number, optional, require, text
 
-# Batches wait until there are enough for all threads to run products at full speed on.
-_WAIT_BYTES = 64 * 1024**2
-_TOGETHER = 4  # blocks that the waiting batches are absorbed in
+# Batches wait until there are enough rows for all threads to run products at full speed on.
+BUFFER_BYTES = 16 * 1024**2
+_MOST_MERGED = 256  # axes that the fallback keeps where no count is asked for
 _RESULTS = (
     "components_",
     "explained_variance_",
@@ -75,24 +81,88 @@ def merge_truncated(kept: Principal, X: Array, weights: Floats | None, k: int) -
     _, s, axes = thin_svd(stacked, "the merged batch")
     total = kept.total + float(np.sum(centred**2) + shift @ shift)
     merged_mean = (n * kept.mean + m * mean) / (n + m)
+    n_rows = kept.n_rows + len(X)
     return Principal(
-        s[:k] ** 2,
-        axes[:k],
-        total,
-        merged_mean,
-        n + m,
-        kept.n_rows + len(X),
-        "merged",
-        kept.approximation,
+        s[:k] ** 2, axes[:k], total, merged_mean, n + m, n_rows, "merged", kept.approximation
     )
 
 
-class IncrementalPCA(PrincipalComponents):
+class BatchBuffer:
+    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
+
+    def __init__(self, d: int, dtype: Any) -> None:
+        length = max(64, BUFFER_BYTES // (d * np.dtype(dtype).itemsize))
+        self.X = np.empty((length, d), dtype)
+        self.weights = np.ones(length)
+        self.count = 0
+
+    def fits(self, m: int) -> bool:
+        """Whether m more rows have room."""
+        return self.count + m <= len(self.X)
+
+    def add(self, X: Array, weights: Floats | None) -> None:
+        """Copy these rows."""
+        here = slice(self.count, self.count + len(X))
+        self.X[here] = X
+        self.weights[here] = 1.0 if weights is None else weights
+        self.count += len(X)
+
+    def rows(self) -> tuple[Array, Floats | None]:
+        """All that waits, as views; the weights unless all are 1."""
+        w = self.weights[: self.count]
+        return self.X[: self.count], None if (w == 1.0).all() else w
+
+
+_LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
+
+
+def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Results are there, or rows from which they can be computed."""
+    found = sum(name in values for name in _RESULTS)
+    seen = values.get("_seen") is not None or values.get("_merged") is not None
+    stale = bool(values.get("_stale"))
+    require(found == (0 if stale else len(_RESULTS)), "results that do not belong together")
+    require(seen, "no rows to go on from")
+    if values.get("_seen") is not None:
+        moments = values["_seen"].moments
+        require(moments.mean.shape == (1, sizes["d"]), "moments of another width")
+        require(moments.n_rows >= 1 and moments.count[0] > _LEAST_COUNT, "moments of no rows")
+    if values.get("_merged") is not None:
+        require(len(values["_merged"].mean) == sizes["d"], "axes of another width")
+
+
+class IncrementalPCA(LazyResults, PrincipalComponents):
     """PCA of rows that come in batches, equal to PCA on all of them.
 
-    Parameters are scikit-learn's. `n_components` may also be a share of the variance: it is
-    decided after the stream. `fit` reads an array, a sparse matrix, a frame or a file in blocks;
-    `partial_fit` takes one batch. Both take `sample_weight`.
+    Parameters
+    ----------
+    n_components : int, float or None, default=None
+        Number of axes: a count, a share of the variance (0 < t < 1, decided after the stream),
+        or min(n_samples, n_features). Axes beyond the rank of the data are an orthonormal
+        completion with variance 0.
+    whiten : bool, default=False
+        Divide the projections by the standard deviations along the axes.
+    copy : bool, default=True
+        Accepted for compatibility; has no effect, because X is never overwritten.
+    batch_size : int or None, default=None
+        Accepted for compatibility; has no effect: results do not depend on the batches, and
+        `fit` reads blocks whose size follows from the width of the table.
+    verbose : bool, default=False
+        Show a progress bar in `fit`.
+
+    Attributes
+    ----------
+    components_, explained_variance_, explained_variance_ratio_, singular_values_, mean_, \
+noise_variance_, n_components_, n_features_in_, feature_names_in_
+        As in `PCA`. They are computed when first read after a batch.
+    var_ : ndarray of shape (n_features_in_,)
+        Variance of each column (divided by n, as in scikit-learn); NaN in the fallback.
+    n_samples_seen_ : int
+        Rows seen.
+    batch_size_ : int
+        Rows read at a time by `fit`.
+    approximation_ : str or None
+        What was approximated, and under which memory budget.
 
     Examples
     --------
@@ -106,8 +176,38 @@ class IncrementalPCA(PrincipalComponents):
     True
     """
 
-    _moments: Moments | None
-    n_samples_seen_: int
+    lazy_results = _RESULTS
+    fitted_state = State(
+        _all_or_none,
+        (*_RESULTS, "feature_names_in_", "batch_size_"),
+        **PRINCIPAL_STATE.fields,
+        var_=array("d", finite=False, least=None),
+        n_samples_seen_=number(1, whole=True),
+        batch_size_=number(1, whole=True),
+        approximation_=optional(text()),
+        _dtype=text("float32", "float64"),
+        _stale=flag(),
+        _bounded=flag(),
+        _seen=optional(nested(SeenRows)),
+        _merged=optional(nested(Principal)),
+    )
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
+            None,
+        ],
+        "whiten": ["boolean"],
+        "copy": ["boolean"],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "verbose": ["verbose"],
+    }
+
+    # Waiting rows, the moments of those absorbed, or the axes kept by the fallback.
+    _buffer: BatchBuffer | None = None
+    _seen: SeenRows | None
+    _merged: Principal | None
 
     def __init__(
         self,
@@ -124,194 +224,146 @@ class IncrementalPCA(PrincipalComponents):
         self.batch_size = batch_size
         self.verbose = verbose
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IncrementalPCA:
-        """Forget what was seen, then read X in blocks."""
+        """Forget what was seen, then read X in blocks: an array, a frame, or a file."""
         self._forget()
-        if is_streamed(X):
-            rows = as_rows(X)
-            take_names(self, rows)
-            weights = check_weights(sample_weight, rows)
-        else:
-            table = check_table(self, X, reset=True, accept_sparse=True)
-            rows = ArrayRows(table)
-            weights = check_weights(sample_weight, table)
+        rows = open_rows(self, X, sample_weight, accept_sparse=True)
+        d = rows.n_features
+        self._check_count(rows.n_rows, d)
         self.batch_size_ = self.batch_size or rows.block_rows()
-        self._dtype = rows.dtype
+        self._begin(d, rows.dtype)
         with reporting(self.verbose):
-            if self._too_wide(rows.n_features):
+            if self._bounded:
                 for block in rows.blocks():
-                    part = None if weights is None else weights[block.start :][: block.X.shape[0]]
-                    self._merge(_dense(block.X), part)
+                    refuse_nonfinite(block.X, rows.feature_names, block.start)
+                    self._merge(block.dense(), block.weights)
+                assert self._merged is not None
+                self.n_samples_seen_ = self._merged.n_rows
             else:
-                self._moments = moments = table_moments(rows.blocks(), weights, rows.dtype)
-                if not np.isfinite(moments.scatter.diagonal().sum()):
-                    refuse_bad_blocks(rows, getattr(self, "feature_names_in_", None))
-        self._finish()
+                found, moments = solve_tall(rows, self.n_components, "auto")
+                refuse_bad_sums(rows, found.total)
+                single = rows.dtype == np.float32 and found.route == "scatter"
+                coarse = float(np.finfo(np.float32).eps) * found.total if single else 0.0
+                self._seen = SeenRows(moments, 0.0, coarse, doubled=not single)
+                self.n_samples_seen_ = moments.n_rows
+        self._outdate()
+        self._settle()
         return self
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: Any, y: Any = None, check_input: bool = True, sample_weight: Any = None
     ) -> IncrementalPCA:
-        """Take one more batch. The axes are found when a result is asked for."""
+        """Take one more batch. The axes are found when a result is read."""
         first = not hasattr(self, "n_samples_seen_")
         if check_input:
-            X = check_table(self, X, reset=first, accept_sparse=True)
-        if first:
-            self._forget()
-            self._dtype = X.dtype
+            X = check_table(self, X, reset=first, accept_sparse=True, finite=False)
+        largest = refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
+        if largest > 1.0:  # an overflow would only be seen when the batch is absorbed
+            refuse_extreme(largest, X.dtype)
         weights = check_weights(sample_weight, X)
-        X = _dense(X)
-        if self._too_wide(X.shape[1]):
+        if first:
+            self._check_count(X.shape[0], X.shape[1], " for the first partial_fit call")
+            self._forget()
+            self._begin(X.shape[1], X.dtype)
+        X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        if self._bounded:
             self._merge(X, weights)
         else:
             self._take(X, weights)
         self.n_samples_seen_ = (0 if first else self.n_samples_seen_) + X.shape[0]
-        for name in _RESULTS:
-            self.__dict__.pop(name, None)
+        self._outdate()
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        # Results are computed when first asked for after a batch.
-        if name in _RESULTS and "n_samples_seen_" in self.__dict__:
-            self._finish()
-            return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _check_count(self, n_rows: int | None, d: int, when: str = "") -> None:
+        k = self.n_components
+        if not is_count(k):
+            return
+        if k > d:
+            raise InputError(
+                f"n_components={k} invalid for n_features={d}, need more rows than columns for "
+                "IncrementalPCA processing"
+            )
+        if n_rows is not None and k > n_rows:
+            raise InputError(
+                f"n_components={k} must be less or equal to the batch number of samples "
+                f"{n_rows}{when}."
+            )
 
     def _forget(self) -> None:
-        self._room: _WaitingRoom | None = None
-        self._moments = None
-        self._merged: Principal | None = None
-        self._wide: bool | None = None
-        self.approximation_: str | None = None
-        for name in ("n_samples_seen_", *_RESULTS):
+        for name in ("n_samples_seen_", "batch_size_", "_stale", "_buffer", *_RESULTS):
             self.__dict__.pop(name, None)
+        self._seen = self._merged = None
 
-    def _take(self, X: Array, weights: Floats | None) -> None:
-        """A batch into the waiting room, and from there into the moments when it is full."""
-        if self._room is None or self._room.X.dtype != X.dtype:
-            self._absorb()
-            self._room = _WaitingRoom(X.shape[1], X.dtype)
-        for start in range(0, len(X), len(self._room.X)):
-            part = slice(start, start + len(self._room.X))
-            if not self._room.fits(len(X[part])):
-                self._absorb()
-            self._room.add(X[part], None if weights is None else weights[part])
-
-    def _absorb(self) -> None:
-        """The waiting rows into the moments, in a few blocks."""
-        if self._room is None or self._room.count == 0:
-            return
-        step = -(-self._room.count // _TOGETHER)
-        X, weights = self._room.empty()
-        equal = bool((weights == 1.0).all())  # then there is nothing to multiply with
-
-        def of_part(part: slice) -> Moments:
-            w = None if equal else weights[part]
-            return block_moments(X[part], w, workspace=X[part])  # ours: centred in place
-
-        parts = [slice(a, a + step) for a in range(0, len(X), step)]
-        fresh = combine_blocks(parts, of_part, combine_moments)
-        with one_blas_thread():
-            self._moments = (
-                fresh if self._moments is None else combine_moments(self._moments, fresh)
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A stored model holds moments, not waiting rows."""
-        if "_room" in self.__dict__:
-            self._absorb()
-            self._room = None
-        state: dict[str, Any] = super().__getstate__()
-        return state
-
-    def _too_wide(self, d: int) -> bool:
-        if self._wide is not None:
-            return self._wide
-        needed = 8.0 * 6 * d * d
-        self._wide = needed > get_memory()
-        if self._wide:
+    def _begin(self, d: int, dtype: Any) -> None:
+        """Decide once whether the scatter fits the budget."""
+        self._dtype = np.dtype(dtype).name
+        needed = scatter_bytes(d)
+        self._bounded = needed > get_memory()
+        self.approximation_: str | None = None
+        if self._bounded:
             self.approximation_ = (
                 f"only the leading axes are kept between batches: the scatter of {d} features "
-                f"would need {show_bytes(needed)}"
+                f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
             )
-            warnings.warn(
-                f"IncrementalPCA: {self.approximation_}, and the memory budget is "
-                f"{show_bytes(get_memory())} (nearfold.set_memory).",
+            warn(
+                f"IncrementalPCA: {self.approximation_}. Raise the budget with "
+                "nearfold.set_memory.",
                 ApproximationWarning,
-                stacklevel=3,
             )
-        return self._wide
+
+    def _take(self, X: Array, weights: Floats | None) -> None:
+        """A batch into the buffer, and from there into the moments when it is full."""
+        if self._buffer is None or self._buffer.X.dtype != X.dtype:
+            self._absorb()
+            self._buffer = BatchBuffer(X.shape[1], X.dtype)
+        for part in spans(len(X), len(self._buffer.X)):
+            if not self._buffer.fits(part.stop - part.start):
+                self._absorb()
+                self._buffer = BatchBuffer(X.shape[1], X.dtype)
+            self._buffer.add(X[part], None if weights is None else weights[part])
+
+    def _absorb(self) -> None:
+        """The waiting rows into the moments."""
+        if self._buffer is None or self._buffer.count == 0:
+            return
+        X, weights = self._buffer.rows()
+        k = int(self.n_components) if is_count(self.n_components) else X.shape[1]
+        seen = add_batch(self._seen, X, weights, k)
+        # Nothing is lost if add_batch is interrupted: the rows still wait.
+        self._seen, self._buffer.count = seen, 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copied or stored model holds moments, not waiting rows."""
+        self._absorb()
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_buffer", None)
+        return state
 
     def _merge(self, X: Array, weights: Floats | None) -> None:
-        refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
         d = X.shape[1]
-        count = isinstance(self.n_components, int | np.integer)
-        k = int(self.n_components) if count else min(d, 256)
+        k = int(self.n_components) if is_count(self.n_components) else min(d, _MOST_MERGED)
         if self._merged is None:
-            empty = np.zeros((0, d))
+            none, empty = np.zeros(0), np.zeros((0, d))
             self._merged = Principal(
-                np.zeros(0), empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
+                none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
             )
         self._merged = merge_truncated(self._merged, X, weights, k)
 
     def _finish(self) -> None:
+        """The axes and all that follows from them."""
         if self._merged is not None:
             found = self._merged
-            self.var_ = np.full(len(found.mean), np.nan)  # not kept on the bounded way
+            self.var_ = np.full(len(found.mean), np.nan)
         else:
             self._absorb()
-            assert self._moments is not None
-            self._moments.scatter = self._moments.scatter.astype(np.float64, copy=False)
-            if not np.isfinite(np.trace(self._moments.scatter)):
-                raise InputError(
-                    "the values are so large that their squares overflow: divide the columns by "
-                    "a constant first."
-                )
-            found = from_scatter(self._moments, self._wanted(self._moments))
-            self.var_ = np.maximum(np.diag(self._moments.scatter), 0.0) / found.count
-        shape = (found.n_rows, len(found.mean))
-        k = count_components(self.n_components, found)
-        k = min(k, max(1, numerical_rank(found, shape, self._dtype)))
-        self._keep(found, k, shape, self._dtype)
-        self.n_samples_seen_ = found.n_rows
-
-    def _wanted(self, moments: Moments) -> int:
-        most = min(moments.n_rows, moments.mean.shape[1])
-        k = self.n_components
-        if isinstance(k, int | np.integer) and not isinstance(k, bool):
-            if not 1 <= k <= most:
-                raise InputError(
-                    f"n_components={k} must be between 1 and min(n_samples, n_features)={most}."
-                )
-            return int(k)
-        if k is None or (isinstance(k, float) and 0 < k < 1):
-            return most
-        raise InputError(f"n_components={k!r}: give a count, a share between 0 and 1, or None.")
-
-
-class _WaitingRoom:
-    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
-
-    def __init__(self, d: int, dtype: Any) -> None:
-        size = min(_WAIT_BYTES, get_memory() // 8)
-        self.X = np.empty((max(64, size // (d * np.dtype(dtype).itemsize)), d), dtype)
-        self.weights = np.ones(len(self.X))
-        self.count = 0
-
-    def fits(self, m: int) -> bool:
-        return self.count + m <= len(self.X)
-
-    def add(self, X: Array, weights: Floats | None) -> None:
-        here = slice(self.count, self.count + len(X))
-        self.X[here] = X
-        self.weights[here] = 1.0 if weights is None else weights
-        self.count += len(X)
-
-    def empty(self) -> tuple[Array, Floats]:
-        """All that waits, as views: to be used before the room is filled again."""
-        count, self.count = self.count, 0
-        return self.X[:count], self.weights[:count]
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+            assert self._seen is not None
+            moments = self._seen.moments
+            k = most_axes(self.n_components, moments.n_rows, moments.mean.shape[1])
+            route = "scatter in float64" if self._dtype == "float32" else "scatter"
+            found = replace(from_moments(moments, k, route), error=self._seen.coarse)
+            self.var_ = np.maximum(np.diag(moments.scatter), 0.0) / found.count
+        dtype = np.dtype(self._dtype)
+        k = count_components(self.n_components, found.lam, found.total, found.n_rows, dtype)
+        self._keep(found, k, dtype)

@@ -9,114 +9,207 @@ Steps
   1. the k nearest neighbours of each sample, or all within epsilon; joined both ways
   2. the shortest paths between all samples, by Dijkstra's algorithm or Floyd's
   3. classical MDS of the lengths of the paths                                 (Algorithm 10.1)
-  4. a new sample: its geodesics are min over its neighbours of (distance + theirs); then Gower's
-     formula with the means of the training geodesics. Or the book's way, a regressor trained on
-     (x_i, z_i): extension="regressor"
+  4. a new sample: its geodesics over its neighbours, then Gower's formula (isomap_extension.py).
+     Or the book's way, a regressor trained on (x_i, z_i): extension="regressor"
 
 A graph in pieces has infinite geodesics ("open circuits"); `disconnected` says what to do about
 it. Edges that jump between parts of the manifold ("short circuits") are looked for by
 `nearfold.diagnose`.
 
 Cost: m^2 log m for the paths, m^2 numbers for D in the dtype of X. Beyond the memory budget, or
-with `n_landmarks`: geodesics from L landmarks alone, spread by max-min over the graph, and landmark
+with `n_landmarks`: geodesics to L landmarks alone, spread by max-min over the graph, and landmark
 MDS: O(L m).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
+from itertools import chain
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+    clone,
+)
+from sklearn.neighbors import VALID_METRICS
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import get_memory, show_bytes, spans
-from nearfold.errors import ApproximationWarning, InputError, warn
-from nearfold.graph import Graph, Surroundings, all_geodesics, neighbourhood_graph, settle
-from nearfold.graph.build import graph_of_matrix
-from nearfold.graph.connect import side_by_side, what_connects
-from nearfold.graph.paths import tree_from
-from nearfold.inputs import refuse_extreme
-from nearfold.linalg import axis_signs
-from nearfold.linalg.centred import HeldSquares
-from nearfold.methods.kernel_pca import KernelPCA
-from nearfold.methods.landmark_mds import (
-    GowerMap,
-    affordable_landmarks,
-    landmark_mds,
-    positive_pairs,
-    spread_landmarks,
+from nearfold.errors import InputError, warn
+from nearfold.graph import (
+    POLICIES,
+    ConnectedGraph,
+    Graph,
+    OutsideSearch,
+    all_geodesics,
+    apply_policy,
+    neighbourhood_graph,
+    tree_from,
 )
-from nearfold.methods.neighbor_search import NearestNeighbors, split_by_query
+from nearfold.graph.build import graph_of_matrix
+from nearfold.graph.paths import geodesics_bytes
+from nearfold.inputs import check_table, refuse_extreme
+from nearfold.linalg.centred import CentredSquaredDistances
+from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.methods.classical_mds import classical_mds
+from nearfold.methods.dissimilarities import in_learned_space
+from nearfold.methods.isomap_extension import GeodesicExtension, Piece
+from nearfold.methods.kernel_pca import KernelPCA
+from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
+from nearfold.methods.neighbor_search import NearestNeighbors
+from nearfold.neighbors import (
+    EuclideanIndex,
+    LearnedIndex,
+    MetricIndex,
+    PrecomputedIndex,
+    build_index,
+    is_learner,
+)
 from nearfold.notation import Floats, Ints
-from nearfold.run import map_in_order, reporting
-
-_SOLVERS, _PATHS = ("auto", "arpack", "dense"), ("auto", "FW", "D")
-
-
-@dataclass
-class Piece:
-    """One embedding: the rows it covers, geodesics from its landmarks (or from all), its map."""
-
-    rows: Ints  # (n,) of the table
-    D: Floats  # (n, L) geodesics between rows and landmarks
-    landmarks: Ints | None  # (L,) positions in `rows`; None: all of them
-    map: GowerMap
-    Z: Floats  # (n, d')
-    lam: Floats  # (d',)
-    V: Floats | None  # (n, d') eigenvectors, of an exact embedding
-    shift: float = 0.0  # along the first axis, when pieces lie side by side
+from nearfold.run import reporting
+from nearfold.state import State, array, fitted, names, nested, optional, size, text
 
 
-def embed_exactly(rows: Ints, D: Floats, k: int, tol: float, n_jobs: int | None) -> Piece:
-    """Classical MDS of all geodesics."""
-    refuse_extreme(float(D[0].max(initial=0.0)), D.dtype)
-    B = HeldSquares(D, n_jobs)
-    lam, V = positive_pairs(B.top(min(k, len(D)), tol), D.dtype)
-    missing = k - len(lam)
-    lam, V = np.pad(lam, (0, missing)), np.pad(V, ((0, 0), (0, missing)))
-    V = V * axis_signs(V.T)
-    return Piece(rows, D, None, GowerMap(B.row_means, lam, V), V * np.sqrt(lam), lam, V)
+def measured_index(index: Any) -> Any:
+    """The index itself; of a learned metric the Euclidean one of the rows it transformed."""
+    return index.index if isinstance(index, LearnedIndex) else index
 
 
-def embed_by_landmarks(rows: Ints, graph: Graph, k: int, count: int, dtype: Any) -> Piece:
-    """Landmark MDS of geodesics from some rows, each as far as possible from those before it."""
-    lengths = graph.lengths.astype(dtype)
+def connected_graph(
+    index: Any, k: int | None, radius: float | None, policy: str, precomputed: bool = False
+) -> ConnectedGraph:
+    """Step 1: every sample joined to its neighbours, and what the policy makes of the pieces."""
+    if precomputed and sparse.issparse(index.X):  # a graph was given: nothing is known outside it
+        if radius is not None:
+            graph, reach = graph_of_matrix(index.X, radius), np.full(index.n_rows, radius)
+        else:
+            graph, reach = neighbourhood_graph(index, k, None)
+        return apply_policy(graph, policy, None, reach, k)
+    graph, reach = neighbourhood_graph(index, k, radius)
+    return apply_policy(graph, policy, OutsideSearch(index, precomputed), reach, k)
+
+
+def embed_exactly(
+    rows: Ints, graph: Graph, k: int, dtype: Any, tol: float, method: str, n_jobs: int | None
+) -> Piece:  # Algorithm 10.3
+    """Steps 2 and 3: classical MDS of the geodesics between all samples."""
+    D = all_geodesics(graph, dtype, n_jobs, method)
+    mds = classical_mds(D, k, tol, n_jobs)
+    return Piece(rows, D, None, mds.place, mds.Z, mds.lam, mds.V)
+
+
+def embed_by_landmarks(rows: Ints, graph: Graph, k: int, dtype: Any, count: int) -> Piece:
+    """Steps 2 and 3 with landmarks, each as far as possible from those before it."""
+    lengths = graph.lengths.astype(dtype, copy=False)
     landmarks, D = spread_landmarks(
         lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
     )
-    refuse_extreme(float(D[0].max(initial=0.0)), D.dtype)
-    mapped, Z, lam, *_ = landmark_mds(D, landmarks, k)
+    refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
+    place, Z, lam, *_ = landmark_mds(D, landmarks, k)
     missing = k - Z.shape[1]
     Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
-    return Piece(rows, np.ascontiguousarray(D.T), landmarks, mapped, Z, lam, None)
+    return Piece(rows, D, landmarks, place, Z, lam, None)
 
 
-def extend_geodesics(D: Floats, distance: Floats, near: Ints) -> Floats:
-    """Geodesics (q, L) of new rows: min over their neighbours of distance + geodesic."""
-    found = D[near[:, 0]] + distance[:, :1]
-    for j in range(1, near.shape[1]):
-        np.minimum(found, D[near[:, j]] + distance[:, j : j + 1], out=found)
-    return found
+def isomap(
+    connected: ConnectedGraph,
+    k: int,
+    dtype: Any,
+    landmarks: int | None = None,
+    tol: float = 0.0,
+    method: str = "D",
+    n_jobs: int | None = None,
+) -> list[Piece]:
+    """The embedding of each piece; landmarks only where a piece has more rows than these."""
+    pieces = []
+    for rows in connected.pieces:
+        whole = len(rows) == connected.graph.n
+        graph = connected.graph if whole else connected.graph.part(rows)
+        if landmarks is not None and landmarks <= len(rows):
+            pieces.append(embed_by_landmarks(rows, graph, k, dtype, landmarks))
+        else:
+            pieces.append(embed_exactly(rows, graph, k, dtype, tol, method, n_jobs))
+    return pieces
+
+
+_METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
 class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Isomap: exact where the geodesics fit the memory budget, by landmarks beyond.
 
-    Parameters are scikit-learn's; `eigen_solver` and `neighbors_algorithm` are accepted and one
-    exact way serves all. New: `disconnected`, what to do about a graph in pieces ("bridge",
-    "error", "largest", "each": see nearfold.graph.connect); `n_landmarks`, geodesics from so many
-    rows only; `extension`, how new rows are placed: "geodesic", or "regressor" with `regressor`
-    (any of scikit-learn's; default: 5 nearest neighbours weighted by distance); `verbose`.
-
     `transform` of the fitted rows is `embedding_` with extension="geodesic" (with landmarks, too).
 
-    New attributes: `label_`, the piece of each row, 0 the largest; `landmarks_`, their rows or
-    None; `approximation_`, None or what was approximated. `dist_matrix_` holds the geodesics,
-    (m, L) to the landmarks if there are any.
+    Parameters
+    ----------
+    n_neighbors : int or None, default=5
+        Number of neighbours each row is joined to.
+    radius : float, default=None
+        Join all rows within this distance instead; with n_neighbors=None.
+    n_components : int, default=2
+        Number of coordinates.
+    eigen_solver : {"auto", "arpack", "dense"}, default="auto"
+        Accepted for compatibility; has no effect, one solver gives the result of all three.
+    tol : float, default=0
+        Relative accuracy of the eigenvalues; 0: that of the dtype.
+    max_iter : int, default=None
+        Accepted for compatibility; has no effect, the solver iterates until it converges.
+    path_method : {"auto", "FW", "D"}, default="auto"
+        Shortest paths by Floyd and Warshall ("FW") or by Dijkstra ("D", "auto").
+    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree"}, default="auto"
+        Search by scikit-learn for metrics other than the Euclidean; changes no result.
+    n_jobs : int, default=None
+        Number of threads; None: all cores. Changes no result.
+    metric : str, callable or metric learner, default="minkowski"
+        Any metric of scikit-learn, "precomputed", or an estimator of `nearfold` that learns one: a
+        fitted one is used as it is, another is cloned and fitted on (X, y).
+    p : float, default=2
+        Power of the Minkowski metric.
+    metric_params : dict, default=None
+        Parameters of the metric.
+    disconnected : {"bridge", "error", "largest", "each"}, default="bridge"
+        What to do about a graph in pieces: join every two by their shortest edge, refuse, embed the
+        largest and place the other rows as new ones, or embed each on its own, side by side.
+    n_landmarks : int, default=None
+        Geodesics to so many rows only. None: to all, or to landmarks where the memory budget
+        forbids it.
+    extension : {"geodesic", "regressor"}, default="geodesic"
+        How new rows are placed.
+    regressor : estimator, default=None
+        Trained on the rows and `embedding_` for extension="regressor"; None: the 5 nearest
+        neighbours weighted by distance. With a learned metric it sees rows of the learned space.
+    verbose : bool, default=False
+        Show progress.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n_samples, n_components)
+        The coordinates.
+    dist_matrix_ : array of shape (n_samples, n_samples)
+        The geodesics; of shape (n_samples, n_landmarks) to the landmarks if there are any.
+    kernel_pca_ : KernelPCA
+        The kernel PCA of -1/2 D o D that Isomap is; not with landmarks.
+    nbrs_ : NearestNeighbors
+        The neighbour search over the fitted rows.
+    index_ : index
+        The same without an estimator around it.
+    label_ : array of shape (n_samples,)
+        The piece of each row; 0 is the largest.
+    landmarks_ : array of shape (n_landmarks,) or None
+        Row numbers of the landmarks (of the largest piece).
+    approximation_ : str or None
+        What was approximated.
+    regressor_ : estimator
+        The trained regressor, with extension="regressor".
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array
+        Their names, if X had names.
 
     Examples
     --------
@@ -126,6 +219,44 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     >>> Isomap(n_neighbors=8).fit_transform(X).shape
     (500, 2)
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
+        "radius": [Interval(Real, 0, None, closed="both"), None],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "eigen_solver": [StrOptions({"auto", "arpack", "dense"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "path_method": [StrOptions({"auto", "FW", "D"})],
+        "neighbors_algorithm": [StrOptions({"auto", "brute", "kd_tree", "ball_tree"})],
+        "n_jobs": [Integral, None],
+        "p": [Interval(Real, 1, None, closed="left")],
+        "metric": [
+            StrOptions(_METRICS),
+            callable,
+            HasMethods(["get_mahalanobis_matrix", "transform"]),
+        ],
+        "metric_params": [dict, None],
+        "disconnected": [StrOptions(set(POLICIES))],
+        "n_landmarks": [Integral, None],
+        "extension": [StrOptions({"geodesic", "regressor"})],
+        "regressor": [HasMethods(["fit", "predict"]), None],
+        "verbose": ["verbose"],
+    }
+
+    fitted_state = State(
+        None,
+        ("feature_names_in_", "regressor_"),
+        n_features_in_=size("d"),
+        feature_names_in_=names("d"),
+        embedding_=array("m k"),
+        label_=array("m", "i", least=0),
+        landmarks_=optional(array("*", "i", below="m")),
+        approximation_=optional(text()),
+        index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
+        regressor_=fitted("predict", d="d"),
+        _extension=nested(GeodesicExtension, m="m"),
+    )
 
     def __init__(
         self,
@@ -166,37 +297,58 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.regressor = regressor
         self.verbose = verbose
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> Isomap:
         """Find the coordinates of the rows of X (or of distances, metric="precomputed")."""
-        self._check_parameters()
+        given, X = X, check_table(self, X, reset=True, accept_sparse=True, finite=False)
+        self._check_options(X)
         with reporting(self.verbose):
-            graph, settled = self._settled_graph(X)
-            m, dtype = graph.n, self.nbrs_._fit_X.dtype
-            self.label_ = settled.label
-            self.approximation_: str | None = None
-            pieces = [self._embed(rows, settled.graph, m, dtype) for rows in settled.pieces]
-        side_by_side([piece.Z for piece in pieces])
-        self._pieces = pieces
-        self._home = np.full(m, -1, dtype=np.int64)  # which piece, and where in it
-        self._place = np.zeros(m, dtype=np.int64)
-        for i, piece in enumerate(pieces):
-            piece.shift = float(piece.Z[:, 0].mean()) if len(pieces) > 1 else 0.0
-            self._home[piece.rows], self._place[piece.rows] = i, np.arange(len(piece.rows))
-        self._assemble(m, dtype)
-        if self.extension == "regressor":
-            model = self.regressor
-            if model is None:
-                from nearfold.methods.knn import KNeighborsRegressor
-
-                model = KNeighborsRegressor(n_neighbors=min(5, m), weights="distance")
-            self.regressor_ = clone(model).fit(self.nbrs_._fit_X, self.embedding_)
+            self.index_ = build_index(
+                given if is_learner(self.metric) and hasattr(given, "columns") else X,
+                metric=self.metric,
+                p=self.p,
+                metric_params=self.metric_params,
+                algorithm=self.neighbors_algorithm,
+                n_jobs=self.n_jobs,
+                k_hint=self.n_neighbors or 5,
+                names=getattr(self, "feature_names_in_", None),
+                y=y,
+            )
+            index = measured_index(self.index_)
+            connected = connected_graph(
+                index,
+                self.n_neighbors,
+                self.radius,
+                self.disconnected,
+                self._is_precomputed(),
+            )
+            pieces = isomap(
+                connected,
+                self.n_components,
+                X.dtype,
+                self._count_landmarks(connected, X.dtype.itemsize),
+                self.tol,
+                "FW" if self.path_method == "FW" else "D",
+                self.n_jobs,
+            )
+        self.label_ = connected.label
+        landmarks = pieces[0].landmarks
+        self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
+        self._extension = GeodesicExtension(pieces, X.shape[0], self._is_precomputed())
+        self.embedding_ = self._extension.embedding(
+            index, self.n_neighbors or 5, X.dtype, self.n_jobs
+        )
+        self._fit_regressor(index.X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fit, and return `embedding_`."""
-        return self.fit(X).embedding_
+        return self.fit(X, y).embedding_
 
-    def _check_parameters(self) -> None:
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _check_options(self, X: Any) -> None:
         if self.n_neighbors is not None and self.radius is not None:
             raise InputError(
                 "Both n_neighbors and radius are provided. Use Isomap(radius="
@@ -204,25 +356,78 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         if self.n_neighbors is None and self.radius is None:
             raise InputError("give n_neighbors, or radius with n_neighbors=None.")
-        for name in ("n_components", "n_neighbors"):
-            value = getattr(self, name)
-            if name == "n_neighbors" and value is None:
-                continue
-            if not isinstance(value, Integral) or int(value) < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number.")
-        if self.radius is not None and not self.radius >= 0:
-            raise InputError(f"radius={self.radius}: a radius is a number, and not negative.")
-        for name, known in (
-            ("eigen_solver", _SOLVERS),
-            ("path_method", _PATHS),
-            ("extension", ("geodesic", "regressor")),
-        ):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name}={getattr(self, name)!r}: use one of {', '.join(known)}.")
+        if self.max_iter is not None:
+            warn("max_iter has no effect: the eigenvalue solver iterates until it converges.")
+        m = X.shape[0]
+        if self._is_precomputed() and m != X.shape[1]:
+            raise InputError(
+                "Precomputed distances must be a square matrix, one row and one column per "
+                f"sample; this one is {m} x {X.shape[1]}."
+            )
+        if self.n_neighbors is not None and self.n_neighbors >= m:
+            raise InputError(
+                f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
+                f"{self.n_neighbors} (a row is not its own neighbour)."
+            )
 
-    def _settled_graph(self, X: Any) -> tuple[Graph, Any]:
-        """The neighbourhood graph, and what the policy made of it."""
-        search = NearestNeighbors(
+    def _count_landmarks(self, connected: ConnectedGraph, itemsize: int) -> int | None:
+        sizes = [len(rows) for rows in connected.pieces]
+        k, largest, graph = self.n_components, max(sizes), connected.graph
+        method = "FW" if self.path_method == "FW" else "D"
+        held = 2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes)  # and its entries by tails
+        needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
+        needed += geodesics_bytes(largest, itemsize, method, self.n_jobs) - itemsize * largest**2
+        pinned = self.n_landmarks
+        if pinned is not None and pinned > largest:  # every piece is embedded exactly
+            pinned = largest if pinned > k else pinned
+        chosen = LandmarkCount.choose(
+            sum(sizes) if pinned is None else largest,
+            k,
+            pinned,
+            needed=needed,
+            itemsize=itemsize,
+            method="landmark Isomap",
+            held=held,
+        )
+        self.approximation_ = chosen.note
+        return chosen.count
+
+    def _fit_regressor(self, X: Any) -> None:
+        self.__dict__.pop("regressor_", None)
+        if self.extension == "regressor":
+            model = self.regressor
+            if model is None:
+                from nearfold.methods.knn import KNeighborsRegressor
+
+                model = KNeighborsRegressor(n_neighbors=min(5, X.shape[0]), weights="distance")
+            self.regressor_ = clone(model).fit(X, self.embedding_)
+
+    def transform(self, X: Any) -> Floats:
+        """Place new rows by their geodesics to the fitted ones, or by the regressor."""
+        check_is_fitted(self)
+        given, X = X, check_table(self, X, reset=False, accept_sparse=True, finite=False)
+        rows = in_learned_space(getattr(self.index_, "learner", None), X, given)
+        if self.extension == "regressor":
+            return np.asarray(self.regressor_.predict(rows)).reshape(X.shape[0], -1)
+        index = measured_index(self.index_)
+        Z = self._extension.place(index, rows, self.n_neighbors, self.radius, self.n_jobs)
+        return Z.astype(X.dtype, copy=False)
+
+    @property
+    def dist_matrix_(self) -> Floats:
+        """The geodesics between fitted rows (m, m), or to the landmarks (m, L)."""
+        if not hasattr(self, "_extension"):
+            raise AttributeError("dist_matrix_: fit first.")
+        return self._extension.dist_matrix()
+
+    @property
+    def nbrs_(self) -> NearestNeighbors:
+        """The neighbour search over the fitted rows, as scikit-learn's Isomap holds it."""
+        if not hasattr(self, "index_"):
+            raise AttributeError("nbrs_: fit first.")
+        return NearestNeighbors.from_index(
+            self.index_,
+            self,
             n_neighbors=self.n_neighbors or 5,
             radius=self.radius if self.radius is not None else 1.0,
             algorithm=self.neighbors_algorithm,
@@ -230,185 +435,28 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             p=self.p,
             metric_params=self.metric_params,
             n_jobs=self.n_jobs,
-        ).fit(X)
-        self.nbrs_ = search
-        self.n_features_in_ = search.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
-        if hasattr(search, "feature_names_in_"):
-            self.feature_names_in_ = search.feature_names_in_
-        rows = search._fit_X
-        m = rows.shape[0]
-        if self.n_neighbors is not None and self.n_neighbors >= m:
-            raise InputError(
-                f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
-                f"{self.n_neighbors} (a row is not its own neighbour)."
-            )
-        given = self.metric == "precomputed" and sparse.issparse(rows)
-        if given and self.n_neighbors is None:
-            radius = float(self.radius or 0.0)
-            graph, reach = graph_of_matrix(rows, radius), np.full(m, radius)
-        else:
-            graph, reach = neighbourhood_graph(search._index, m, self.n_neighbors, self.radius)
-        surroundings = None
-        if not given:
-            options = {"metric": self.metric, "p": self.p, "metric_params": self.metric_params}
-            surroundings = Surroundings(rows, search._index, options)
-        advice = what_connects(search._index, m, self.n_neighbors, given)
-        return graph, settle(graph, self.disconnected, surroundings, reach, advice)
-
-    def _embed(self, rows: Ints, graph: Graph, m: int, dtype: Any) -> Piece:
-        part = graph if len(rows) == m else graph.part(rows)
-        count = self._count_landmarks(len(rows), np.dtype(dtype).itemsize)
-        if count is not None and count <= len(rows):
-            piece = embed_by_landmarks(rows, part, self.n_components, count, dtype)
-            self.approximation_ = f"landmark Isomap: {count} landmarks of {len(rows):,} rows"
-            return piece
-        method = "FW" if self.path_method == "FW" else "D"
-        D = all_geodesics(part, dtype, self.n_jobs, method)
-        return embed_exactly(rows, D, self.n_components, self.tol, self.n_jobs)
-
-    def _count_landmarks(self, n: int, itemsize: int) -> int | None:
-        if self.n_landmarks is not None:
-            if not self.n_components < self.n_landmarks:
-                raise InputError(
-                    f"n_landmarks={self.n_landmarks}: there must be more than n_components="
-                    f"{self.n_components}."
-                )
-            return int(self.n_landmarks)
-        needed = 1.2 * itemsize * n * n
-        if needed <= get_memory():
-            return None
-        count = affordable_landmarks(n, itemsize, self.n_components)
-        warn(
-            f"the geodesics of {n:,} rows need {show_bytes(needed)}, more than the memory budget: "
-            f"landmark Isomap with {count} landmarks is used (see approximation_).",
-            ApproximationWarning,
         )
-        return count
-
-    def _assemble(self, m: int, dtype: Any) -> None:
-        """embedding_ of all rows; those in no piece (policy "largest") are placed as new ones."""
-        self.embedding_ = np.zeros((m, self.n_components), dtype=dtype)
-        for piece in self._pieces:
-            self.embedding_[piece.rows] = piece.Z
-        first = self._pieces[0]
-        landmarks = first.landmarks
-        self.landmarks_ = None if landmarks is None else first.rows[landmarks]
-        outside = np.flatnonzero(self._home < 0)
-        if len(outside):
-            kept = self.nbrs_._fit_X
-            others = kept[outside][:, first.rows] if self.metric == "precomputed" else kept[outside]
-            self.embedding_[outside] = self._place_in(first, *self._nearest_in(first, others))
-
-    def _nearest_in(self, piece: Piece, Q: Any) -> tuple[Floats, Ints]:
-        """The nearest rows of a piece, whatever lies outside of it."""
-        k = min(self.n_neighbors or 5, len(piece.rows))
-        if self.metric == "precomputed":
-            if sparse.issparse(Q):
-                raise InputError(
-                    "rows outside the largest piece cannot be placed: the sparse graph holds no "
-                    "distances to it. Use disconnected='each', or a graph with more edges."
-                )
-            D = Q
-            near = np.argsort(D, axis=1, kind="stable")[:, :k]
-            return np.take_along_axis(D, near, 1), near
-        inside = clone(self.nbrs_).fit(self.nbrs_._fit_X[piece.rows])
-        distance, near = inside.kneighbors(Q, k)
-        return distance, near
-
-    def _place_in(self, piece: Piece, distance: Floats, near: Ints) -> Floats:
-        step = max(1, 2**20 // max(1, piece.D.shape[1]))
-
-        def place(some: slice) -> Floats:
-            return piece.map.place(extend_geodesics(piece.D, distance[some], near[some]))
-
-        parts = map_in_order(place, spans(len(near), step), n_jobs=self.n_jobs)
-        Z = np.concatenate(list(parts))
-        Z = np.pad(Z, ((0, 0), (0, self.n_components - Z.shape[1])))
-        Z[:, 0] += piece.shift
-        return Z
-
-    def transform(self, X: Any) -> Floats:
-        """Place new rows by their geodesics to the fitted ones, or by the regressor."""
-        check_is_fitted(self)
-        if self.extension == "regressor":
-            Q = self.nbrs_._queries(X)
-            return np.asarray(self.regressor_.predict(Q)).reshape(Q.shape[0], -1)
-        if self.n_neighbors is not None:
-            distance, near = self.nbrs_.kneighbors(X, self.n_neighbors)
-        else:
-            distance, near = self._within(X)
-        Z = np.empty((len(near), self.n_components), dtype=self.nbrs_._queries(X).dtype)
-        # A new row belongs to the piece of its nearest row, and joins only neighbours there.
-        owner = self._home[near[:, 0]]
-        for i, piece in enumerate(self._pieces):
-            mine = np.flatnonzero(owner == i)
-            if len(mine):
-                joined = self._home[near[mine]] == i
-                far = np.where(joined, distance[mine], np.inf)
-                place = np.where(joined, self._place[near[mine]], 0)
-                Z[mine] = self._place_in(piece, far, place)
-        lost = np.flatnonzero(owner < 0)  # nearest to a row that no piece embeds
-        if len(lost):
-            Q = self.nbrs_._queries(X)[lost]
-            first = self._pieces[0]
-            Q = Q[:, first.rows] if self.metric == "precomputed" else Q
-            Z[lost] = self._place_in(first, *self._nearest_in(first, Q))
-        return Z
-
-    def _within(self, X: Any) -> tuple[Floats, Ints]:
-        """Neighbours within the radius as lists of one length, the missing ones infinitely far."""
-        query, row, distance, n = self.nbrs_._within(X, self.radius)
-        counts = np.bincount(query, minlength=n)
-        if (counts == 0).any():
-            bad = np.flatnonzero(counts == 0)
-            raise InputError(
-                f"{len(bad)} of {n} rows have no fitted row within radius={self.radius} (first "
-                f"rows: {bad[:5].tolist()}): they cannot be joined to the graph. Fit with a larger "
-                "radius, or with n_neighbors."
-            )
-        widest = int(counts.max(initial=1))
-        far, near = np.full((n, widest), np.inf), np.zeros((n, widest), dtype=np.int64)
-        for i, (d, r) in enumerate(
-            zip(split_by_query(distance, query, n), split_by_query(row, query, n), strict=True)
-        ):
-            far[i, : len(d)], near[i, : len(r)] = d, r
-            near[i, len(r) :] = r[0]
-        return far, near
-
-    @property
-    def dist_matrix_(self) -> Floats:
-        """The geodesics between fitted rows (m, m), or to the landmarks (m, L)."""
-        if not hasattr(self, "_pieces"):
-            raise AttributeError("dist_matrix_: fit first.")
-        first = self._pieces[0]
-        m = len(self._home)
-        if len(self._pieces) == 1 and len(first.rows) == m:
-            return first.D
-        D = np.full((m, m), np.inf, dtype=first.D.dtype)
-        for piece in self._pieces:
-            among = piece.rows if piece.landmarks is None else piece.rows[piece.landmarks]
-            D[np.ix_(piece.rows, among)] = piece.D
-        return D
 
     @property
     def kernel_pca_(self) -> KernelPCA:
         """The kernel PCA of -1/2 D o D that this is, as scikit-learn's Isomap holds it."""
-        if not hasattr(self, "_pieces"):
+        if not hasattr(self, "_extension"):
             raise AttributeError("kernel_pca_: fit first.")
-        first = self._pieces[0]
+        first = self._extension.pieces[0]
         if first.V is None:
             raise AttributeError("kernel_pca_: landmark Isomap has none.")
-        return KernelPCA.from_eigenpairs(first.lam, first.V, first.map.row_means, first.Z.dtype)
+        return KernelPCA.from_eigenpairs(
+            first.lam, first.V, first.place.row_means, self.embedding_.dtype
+        )
 
     def reconstruction_error(self) -> float:
         """|K(D) - K(D_fit)|_F / m, where K is the centred -1/2 D o D; of the first piece."""
         check_is_fitted(self)
-        first = self._pieces[0]
+        first = self._extension.pieces[0]
         if first.landmarks is not None:
             raise InputError("reconstruction_error needs all geodesics: fit without landmarks.")
-        off = HeldSquares(first.D).squared_norm() - float(first.lam @ first.lam)
-        return float(np.sqrt(max(off, 0.0)) / len(first.rows))
+        left = CentredSquaredDistances(first.D).squared_norm() - float(first.lam @ first.lam)
+        return float(np.sqrt(max(left, 0.0)) / len(first.rows))
 
     @property
     def _n_features_out(self) -> int:
@@ -417,6 +465,6 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.sparse = not is_learner(self.metric)
+        tags.input_tags.pairwise = self._is_precomputed()
         return tags

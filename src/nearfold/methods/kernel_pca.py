@@ -3,11 +3,11 @@
 PCA of the samples after a map phi into another space, known only by k(x, y) = phi(x)^T phi(y).
 
 Symbols: K (m, m) kernel values, B = J K J the same about the mean of phi, lam and V (m, d') its
-largest eigenvalues and vectors, alpha_j = V_j / lam_j^(1/2), so that the axis sum_i alpha_ij phi_i
-has unit length.
+largest eigenvalues and vectors, alpha_j = V_j / lam_j^(1/2), so that the axis
+w_j = sum_i alpha_ij phi(x_i) has unit length.
 
 Steps
-  1. K, or the part of it that is needed; centred implicitly                       (10.22)
+  1. K, or the part of it that is needed; centred implicitly                       (10.23)
   2. the d' largest eigenvalues of B, algebraically                                (10.24)
   3. the samples: Z = V lam^(1/2)
   4. a new one: z_j = sum_i alpha_ij (k(x, x_i) - the training means)              (10.25)
@@ -16,13 +16,12 @@ Ways to step 2, `route_`
   principal   the linear kernel on features: PCA itself, exactly
   held        K once, in the dtype of X; block Lanczos, or all eigenpairs where most are wanted
   computed    K tile by tile, at each pass, never held (low_rank="never" beyond the budget)
-  low rank    K ~ F F^T by randomly pivoted Cholesky: O(m r) memory. `trace_left_` of the trace is
-              missing, and no eigenvalue is short by more than that: `eigenvalue_error_`
+  low rank    K ~ F F^T by randomly pivoted Cholesky (kernel_low_rank.py): O(m r) memory.
+              `trace_left_` of the trace is missing, and no eigenvalue is short by more than that
 
 Departures: negative eigenvalues of indefinite kernels (sigmoid) are clamped and warned of, where
-scikit-learn refuses. The pre-image is a kernel ridge regression with an intercept (scikit-learn
-has none, and so loses the mean); it reuses gamma of the input space on the embedding, as
-scikit-learn does, unless `inverse_gamma` is given.
+scikit-learn refuses. The pre-image (kernel_preimage.py) has an intercept; it reuses gamma of the
+input space on the embedding, as scikit-learn does, unless `inverse_gamma` is given.
 """
 
 from __future__ import annotations
@@ -32,55 +31,124 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
 from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import get_memory, require_memory, show_bytes, spans
-from nearfold.errors import (
-    ApproximationWarning,
-    InputError,
-    NearfoldWarning,
-    SolverError,
-    warn,
-)
+from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
 from nearfold.inputs import check_table, refuse_overflow
-from nearfold.linalg import axis_signs, top_eigenpairs
+from nearfold.linalg import axis_signs, clamp_spectrum, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
-from nearfold.linalg.krylov import TopPairs
-from nearfold.linalg.pivoted import LowRank, pivoted_cholesky
-from nearfold.methods.kernel_functions import NAMES, KernelFunction
+from nearfold.linalg.krylov import TopPairs, lanczos_bytes
+from nearfold.methods.kernel_functions import NAMES, KernelFunction, tile_side
+from nearfold.methods.kernel_low_rank import low_rank_axes, rank_limits
+from nearfold.methods.kernel_preimage import learn_from_all, learn_from_some, reconstruct
 from nearfold.methods.pca import PCA
 from nearfold.methods.principal_components import center_and_project
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, random_state, reporting
+from nearfold.state import (
+    Sizes,
+    State,
+    any_of,
+    array,
+    matrix,
+    names,
+    nested,
+    number,
+    optional,
+    require,
+    size,
+    text,
+)
 
-_LEFT = 1e-3  # the share of the trace that may be missing when the budget forces a low rank
-_MOST_RANK = 3000
-_SOLVERS = ("auto", "dense", "arpack", "randomized")
+_SIDE = 512  # of a tile of a given kernel
 
 
-def kernel_pairs(B: DoublyCentred, k: int, tol: float, max_iter: int | None) -> TopPairs:
-    """The k largest eigenpairs of the centred kernel. (10.24)"""
-    if B.n > 200 and k <= B.n // 5:
-        return B.top(k, tol, max_passes=max_iter or 300)
-    found = top_eigenpairs(B.dense(), k, name="the centred kernel")
+def solved_densely(m: int, k: int) -> bool:
+    """Whether all eigenpairs at once are the better way to k of them."""
+    return m <= 200 or k > m // 5
+
+
+def kernel_operator(
+    X: Any, function: KernelFunction, k: int, *, held: bool, exact: bool, n_jobs: int | None
+) -> DoublyCentred:
+    """B = J K J of the rows X. (10.23)
+
+    `exact`: the same tiles in the same order whether K is held or not, so that what the memory
+    budget decides here changes no bit of the result.
+    """
+    K = function.matrix(X, X.dtype, n_jobs) if held else None
+    if K is not None and (not exact or solved_densely(len(K), k)):
+        return HeldKernel(K, n_jobs)
+
+    def tile(rows: slice, columns: slice) -> Array:
+        return function.tile(X, rows, columns) if K is None else K[rows, columns]
+
+    diagonal = function.diagonal(X)
+    return ComputedKernel(tile, diagonal, X.dtype, n_jobs, side=tile_side(X.shape[1]))
+
+
+def kernel_axes(B: DoublyCentred, k: int, tol: float, max_iter: int | None) -> TopPairs:
+    """The k largest eigenpairs of the centred kernel."""
+    if not (isinstance(B, HeldKernel) and solved_densely(B.n, k)):
+        return B.top(k, tol, max_passes=max_iter or 300)  # (10.24)
+    C = B.K.astype(np.float64)
+    C -= C.mean(axis=0)
+    C -= C.mean(axis=1, keepdims=True)
+    found = top_eigenpairs(C, k, name="the centred kernel")  # (10.24)
     return TopPairs(found.values, found.vectors.astype(B.dtype), np.zeros(k), 0.0, 1)
 
 
-def clamp(lam: Floats, dtype: Any) -> Floats:
+def unit_axes(V: Floats, lam: Floats) -> Floats:
+    """alpha, with which w_j = sum_i alpha_ij phi(x_i) has unit length; 0 where lam is."""
+    return np.asarray(V / np.sqrt(np.where(lam > 0, lam, np.inf)))  # (10.22)
+
+
+def project(K: Array, row_means: Floats, alpha: Floats) -> Floats:
+    """New rows from their kernel values K (b, m), which are overwritten."""
+    K -= row_means.astype(K.dtype)
+    K -= K.mean(axis=1, keepdims=True)
+    return np.asarray(K @ alpha)  # (10.25)
+
+
+def refuse_negative(lam: Floats, dtype: Any) -> Floats:
     """Eigenvalues with rounding and negative ones set to zero, the latter with a warning."""
     largest = max(float(lam.max(initial=0.0)), 0.0)
-    noise = (2e-7 if dtype == np.float32 else 1e-12) * largest
-    negative = lam[lam < -1e3 * noise]
+    negative = lam[lam < -(float(np.finfo(dtype).eps) ** 0.5) * largest]
     if len(negative):
         warn(
             f"the kernel is not positive semi-definite: {len(negative)} of the eigenvalues found "
             f"are negative, down to {negative.min():.3g} (the largest is {largest:.3g}). They are "
             "clamped to 0.",
         )
-    return np.where(lam > noise, lam, 0.0)
+    return clamp_spectrum(lam, dtype)
+
+
+def symmetric_part(K: Array, n_jobs: int | None) -> Array:
+    """K itself if it is symmetric up to rounding."""
+    pieces = spans(len(K), _SIDE)
+    pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
+
+    def compare(pair: tuple[slice, slice]) -> tuple[float, float]:
+        upper, lower = K[pair], K[pair[::-1]].T
+        return float(np.abs(upper - lower).max()), float(np.abs(upper).max())
+
+    off, largest = np.max(list(map_in_order(compare, pairs, n_jobs=n_jobs)), axis=0)
+    if not off > 1e-6 * largest:
+        return K
+    require_memory(1.2 * K.nbytes, "The symmetric part of the kernel", "Give a symmetric kernel.")
+    S = K + K.T
+    S /= 2
+    return np.asarray(S)
 
 
 @np.errstate(over="ignore")
@@ -89,28 +157,92 @@ def _sum_of_squares(X: Any) -> float:
     return float(np.einsum("i,i->", values, values))
 
 
-def _solve_ridge(K: Floats, target: Floats) -> Floats:
-    try:
-        return np.asarray(linalg.solve(K, target, assume_a="pos"))
-    except linalg.LinAlgError as error:
-        raise SolverError(
-            f"the pre-image could not be learned: {error}. Use a larger alpha, or a kernel that is "
-            "positive semi-definite."
-        ) from None
+def _rows_vary(X: Any) -> bool:
+    if sparse.issparse(X):
+        return bool((X.max(axis=0) - X.min(axis=0)).count_nonzero())
+    return any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))
+
+
+def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
+    route, given = held["route_"], held["_function"].kernel == "precomputed"
+    needs = {
+        "principal": {"_linear_mean", "_linear_axes"},
+        "low rank": {"X_fit_", "_pivots", "_pivot_axes", "_pivot_offset", "rank_"},
+    }.get(route, {"_row_means"} if given else {"_row_means", "X_fit_"})
+    require(needs <= set(held), f"fields that route {route!r} needs are missing")
+    back = {"dual_coef_", "X_transformed_fit_", "_back", "_back_mean"}
+    require(not back & set(held) or back <= set(held), "half of a pre-image")
+    rows = sizes.get("r" if route == "low rank" else "n")
+    require("X_fit_" not in held or held["X_fit_"].shape[0] == rows, "X_fit_ of another size")
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Kernel PCA, exact where the kernel fits the memory budget, of low rank beyond.
 
-    Parameters are scikit-learn's; `eigen_solver` is accepted and one way serves all (it is exact,
-    also for "randomized"). New: `low_rank`, "auto" (exact if the kernel fits the budget, otherwise
-    a factor that misses at most 0.001 of the trace), "never" (exact always, the kernel computed in
-    tiles at each pass if it must be), a rank, or the share of the trace that may be missing;
-    `inverse_gamma`, gamma of the pre-image's kernel; `verbose`.
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Axes d'; None keeps all with a positive eigenvalue.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "cosine", "precomputed"} or callable
+        The kernel, by default "linear".
+    gamma : float or None, default=None
+        Of "rbf", "poly" and "sigmoid"; None means 1 / n_features.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=1
+        Of "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a callable kernel.
+    alpha : float, default=1.0
+        Ridge of the pre-image.
+    fit_inverse_transform : bool, default=False
+        Learn the pre-image.
+    eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
+        Accepted for compatibility; has no effect: the solver is exact for all of them.
+    tol : float, default=0
+        Relative tolerance of the eigenpairs; 0 means that of the dtype.
+    max_iter : int or None, default=None
+        Most passes over the kernel. No effect where all eigenpairs are found at once.
+    iterated_power : int or "auto", default="auto"
+        Accepted for compatibility; has no effect.
+    remove_zero_eig : bool, default=False
+        Leave out axes without variance.
+    random_state : int, RandomState or None, default=None
+        Draws the pivots of a low-rank fit.
+    copy_X : bool, default=True
+        Keep a copy of X where `transform` needs it.
+    n_jobs : int or None, default=None
+        Threads; changes no result.
+    low_rank : {"auto", "never"}, int or float, default="auto"
+        "auto": exact if the kernel fits the memory budget, otherwise a factor that misses at most
+        0.001 of the trace if its rank fits; "never": exact always, the kernel computed at each pass
+        if it must be; an int: the rank; a float below 1: the share of the trace that may be
+        missing.
+    inverse_gamma : float or None, default=None
+        gamma of the pre-image's kernel; None means that of the kernel.
+    verbose : bool, default=False
+        Show progress.
 
-    New attributes: `explained_variance_`, `explained_variance_ratio_`, `route_`,
-    `approximation_`, and of a low-rank fit `trace_left_` (a share), `eigenvalue_error_` (a bound
-    for every eigenvalue) and `rank_`.
+    Attributes
+    ----------
+    eigenvalues_, eigenvectors_ : ndarray of shape (n_components,), (n_samples, n_components)
+        lam and V, largest first.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        lam / (n_samples - 1), and its share of all variance.
+    X_fit_ : ndarray or sparse matrix
+        The rows that new ones are compared with: all, or the pivots of a low-rank fit.
+    gamma_ : float
+        gamma as it was used.
+    dual_coef_, X_transformed_fit_ : ndarray
+        Coefficients and centres of the pre-image.
+    route_ : str
+        How the eigenpairs were found.
+    approximation_ : str or None
+        None, or what a low-rank fit misses (and under which memory budget).
+    rank_, trace_left_, eigenvalue_error_ : int, float, float
+        Of a low-rank fit: its rank, the share of the trace it misses, a bound for every eigenvalue.
+    n_features_in_, feature_names_in_ : int, ndarray
+        Columns of the fitted rows, and their names if they had any.
 
     Examples
     --------
@@ -120,6 +252,66 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> KernelPCA(n_components=7, kernel="rbf", gamma=0.001).fit_transform(X).shape
     (1797, 7)
     """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  scikit-learn's mechanism
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions({*NAMES, "precomputed"}), callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_inverse_transform": ["boolean"],
+        "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "iterated_power": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "remove_zero_eig": ["boolean"],
+        "random_state": ["random_state"],
+        "copy_X": ["boolean"],
+        "n_jobs": [None, Integral],
+        "low_rank": [
+            StrOptions({"auto", "never"}),
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+        ],
+        "inverse_gamma": [Interval(Real, 0, None, closed="left"), None],
+        "verbose": ["verbose"],
+    }
+
+    fitted_state = State(
+        _also=_check_route,
+        _optional=(
+            "feature_names_in_", "X_fit_", "gamma_", "explained_variance_",
+            "explained_variance_ratio_", "rank_", "trace_left_", "eigenvalue_error_", "_row_means",
+            "_linear_mean", "_linear_axes", "_pivots", "_pivot_axes", "_pivot_offset", "_back",
+            "_back_mean", "dual_coef_", "X_transformed_fit_",
+        ),
+        n_features_in_=size("d", least=1),
+        feature_names_in_=names("d"),
+        eigenvalues_=array("k", least=0),
+        eigenvectors_=array("n k"),
+        explained_variance_=array("k", least=0),
+        explained_variance_ratio_=array("k", least=0),
+        gamma_=number(least=0),
+        route_=text("principal", "held", "computed", "low rank"),
+        approximation_=optional(text()),
+        rank_=size("r"),
+        trace_left_=number(least=0),
+        eigenvalue_error_=number(least=0),
+        X_fit_=any_of(array("* d"), matrix("* d")),
+        _function=nested(KernelFunction, d="d"),
+        _row_means=array("n"),
+        _linear_mean=array("d"),
+        _linear_axes=array("d k"),
+        _pivots=array("r", "i", below="n"),
+        _pivot_axes=array("r k"),
+        _pivot_offset=array("k"),
+        _back=nested(KernelFunction, d="k"),
+        _back_mean=array("d"),
+        dual_coef_=array("q d"),
+        X_transformed_fit_=array("q k"),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -172,30 +364,39 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         model = cls(n_components=len(lam), kernel="precomputed")
         model.eigenvalues_, model.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
         model.n_features_in_, model.route_, model.approximation_ = len(V), "held", None
+        model._function = KernelFunction("precomputed", 1.0, 3, 1, None)
         model._row_means = row_means
         return model
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
         """Find the axes of X, or of the objects whose kernel X holds (kernel="precomputed")."""
-        self._check_parameters()
-        X = check_table(self, X, reset=True, accept_sparse=True, copy=self.copy_X)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise InputError(
-                f"Kernel matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
-                "matrix."
-            )
-        if not callable(self.kernel) and self.kernel not in ("cosine", "precomputed"):
-            refuse_overflow(_sum_of_squares(X), X, getattr(self, "feature_names_in_", None))
-        self.gamma_ = 1.0 / X.shape[1] if self.gamma is None else self.gamma
-        self.X_fit_ = X
-        self.approximation_: str | None = None
-        for name in ("rank_", "trace_left_", "eigenvalue_error_"):
+        X = check_table(self, X, reset=True, accept_sparse=True)
+        m, d = X.shape
+        for name in self.fitted_state.optional - {"feature_names_in_"}:
             self.__dict__.pop(name, None)
+        if isinstance(self.low_rank, bool):  # which an interval of integers lets through
+            raise InputError(
+                "The 'low_rank' parameter of KernelPCA must be 'auto', 'never', a rank or a share."
+            )
+        if self.fit_inverse_transform and self.kernel == "precomputed":
+            raise InputError("Cannot fit_inverse_transform with a precomputed kernel.")
+        if self.fit_inverse_transform and sparse.issparse(X):
+            raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
+        self.gamma_ = 1.0 / d if self.gamma is None else self.gamma
+        self._function = self._make_function(self.gamma_)
+        k = m if self.n_components is None else min(m, int(self.n_components))
         with reporting(self.verbose):
-            self._solve(X)
+            if self.kernel == "precomputed":
+                self._solve_given(X, k)
+            else:
+                self._solve(X, k)
             if self.fit_inverse_transform:
-                self._fit_preimage()
+                self._learn_preimage(X)
         return self
+
+    def _make_function(self, gamma: float) -> KernelFunction:
+        return KernelFunction(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """Fit, and return the fitted rows in the new space."""
@@ -205,108 +406,114 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _embedding(self) -> Floats:
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
-    def _check_parameters(self) -> None:
-        if not (callable(self.kernel) or self.kernel in (*NAMES, "precomputed")):
-            raise InputError(
-                f"kernel={self.kernel!r}: use one of {', '.join(NAMES)}, precomputed or a function."
-            )
-        k = self.n_components
-        if k is not None and not (isinstance(k, Integral) and k >= 1):
-            raise InputError(f"n_components={k!r}: give a positive whole number or None.")
-        if self.eigen_solver not in _SOLVERS:
-            raise InputError(f"eigen_solver={self.eigen_solver!r}: use one of {_SOLVERS}.")
-        if self.fit_inverse_transform and self.kernel == "precomputed":
-            raise InputError("Cannot fit_inverse_transform with a precomputed kernel.")
-        low = self.low_rank
-        number = isinstance(low, Real) and not isinstance(low, bool)
-        if not (low in ("auto", "never") or (number and low > 0 and (low < 1 or low % 1 == 0))):
-            raise InputError(
-                f"low_rank={low!r}: use 'auto', 'never', a rank, or a share of the trace below 1."
-            )
-
-    def _solve(self, X: Any) -> None:
-        m = X.shape[0]
-        k = m if self.n_components is None else min(m, int(self.n_components))
-        self._function = KernelFunction(
-            self.kernel, self.gamma_, self.degree, self.coef0, self.kernel_params
-        )
-        if self.kernel == "rbf" and not sparse.issparse(X):
-            self._function.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        if self.kernel == "precomputed":
-            K = X.toarray() if sparse.issparse(X) else X
-            self._keep_exact(HeldKernel((K + K.T) / 2 if self._is_skew(K) else K), k, "held")
-        elif self.kernel == "linear" and self.low_rank in ("auto", "never"):
+    def _solve(self, X: Any, k: int) -> None:
+        if not callable(self.kernel) and self.kernel != "cosine":
+            refuse_overflow(_sum_of_squares(X), X, getattr(self, "feature_names_in_", None))
+        self.approximation_: str | None = None
+        if self.kernel == "linear" and isinstance(self.low_rank, str):
             self._solve_linear(X, k)
-        elif isinstance(self.low_rank, Real):
+            return
+        self._function.measure_from_mean(X)
+        route = self._choose_route(X, k)
+        if route == "low rank":
             self._solve_low_rank(X, k)
         else:
-            self._solve_features(X, k)
+            self.X_fit_ = X.copy() if self.copy_X else X
+            B = kernel_operator(
+                X,
+                self._function,
+                k,
+                held=route == "held",
+                exact=self.low_rank == "never",
+                n_jobs=self.n_jobs,
+            )
+            self._keep_exact(B, k, route)
+        if not self.eigenvalues_.any() and _rows_vary(X):
+            warn(
+                "the kernel of these rows does not vary beyond rounding: every coordinate is 0. "
+                "Scale the columns, or choose another gamma or kernel."
+            )
 
-    def _is_skew(self, K: Array) -> bool:
-        parts = map_in_order(
-            lambda rows: (np.abs(K[rows] - K[:, rows].T).max(), np.abs(K[rows]).max()),
-            spans(len(K), 256),
-            n_jobs=self.n_jobs,
+    def _choose_route(self, X: Any, k: int) -> str:
+        if not isinstance(self.low_rank, str):
+            return "low rank"
+        m, itemsize = X.shape[0], X.dtype.itemsize
+        kept = 0.0 if not self.copy_X else float(X.data.nbytes)
+        basis = lanczos_bytes(m, k, itemsize) + kept
+        work = 36.0 * m * m + kept if solved_densely(m, k) else basis
+        needed = itemsize * m * m + work
+        if needed <= get_memory():
+            return "held"
+        if self.low_rank == "never":
+            require_memory(basis, f"A basis for {k} axes", "Ask for fewer axes.")
+            return "computed"
+        warn(
+            f"the kernel of {m:,} rows and its eigenvectors need {show_bytes(needed)}, more than "
+            "the memory budget: a factor of low rank is used (see approximation_; low_rank='never' "
+            "computes the kernel at each pass instead, and low_rank=r pins the rank).",
+            ApproximationWarning,
         )
-        off, largest = np.max(list(parts), axis=0)
-        return bool(off > 1e-6 * largest)
+        return "low rank"
+
+    def _solve_given(self, X: Any, k: int) -> None:
+        m, itemsize = X.shape[0], X.dtype.itemsize
+        if m != X.shape[1]:
+            raise InputError(
+                f"Kernel matrix must be a square matrix. Input is a {m}x{X.shape[1]} matrix."
+            )
+        dense = 36.0 * m * m if solved_densely(m, k) else lanczos_bytes(m, k, itemsize)
+        filled = float(itemsize * m * m) if sparse.issparse(X) else 0.0
+        advice = "Ask for fewer components, or give features instead of the kernel."
+        require_memory(filled + dense, f"{k} axes of a kernel of {m:,} rows", advice)
+        K = symmetric_part(X.toarray() if sparse.issparse(X) else X, self.n_jobs)
+        self.approximation_ = None
+        self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")
 
     def _solve_linear(self, X: Any, k: int) -> None:
         """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
         m, d = X.shape
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "n_components=.* data vary", NearfoldWarning)
+            warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here
             pca = PCA(min(k, m, d)).fit(X)
         found = pca.singular_values_.astype(np.float64) ** 2
         # Rows that are all equal have no direction, but a mean that rounds.
         size = float(np.abs(pca.mean_).max(initial=0.0)) * float(np.finfo(X.dtype).eps)
-        found = np.where(found > 64 * m * size**2, found, 0.0)
-        axes = pca.components_.T * (found > 0)
-        Z = pca.transform(X)
+        found = clamp_spectrum(np.where(found > 64 * m * size**2, found, 0.0), X.dtype)
+        axes = pca.components_.T * (found > 0).astype(X.dtype)
+        V = center_and_project(X, pca.mean_, axes)  # (10.19)
+        V /= np.where(found > 0, np.sqrt(found), 1.0).astype(V.dtype)
         missing = min(k, m) - len(found)  # beyond the rank eigenvalues and coordinates are zero
-        found = np.pad(found, (0, missing))
-        Z, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (Z, axes))
+        if missing:
+            found = np.pad(found, (0, missing))
+            V, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (V, axes))
         ratio = float(pca.explained_variance_ratio_.sum())
         trace = float(found.sum()) / ratio if ratio > 0 else 0.0
-        self.route_ = "principal"
-        V = Z / np.where(found > 0, np.sqrt(found), np.inf)
+        self.route_, self.X_fit_ = "principal", X
         kept, signs = self._keep(found, V, trace, X.dtype)
         self._linear_mean, self._linear_axes = pca.mean_, axes[:, kept] * signs
 
-    def _solve_features(self, X: Any, k: int) -> None:
-        m, itemsize = X.shape[0], X.dtype.itemsize
-        prepared = self._function.prepare(X)
-        needed = 1.1 * itemsize * m * m
-        if k > m // 5 or m <= 200:
-            needed = 8.0 * 4 * m * m  # the dense way
-        if needed <= get_memory():
-            K = self._function.matrix(prepared, X.dtype, self.n_jobs)
-            self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")
-        elif self.low_rank == "never":
-            require_memory(
-                itemsize * m * 40.0 * (k + 16), f"A basis for {k} axes", "Ask for fewer axes."
-            )
-            B = ComputedKernel(
-                lambda rows, columns: self._function.tile(prepared[rows], prepared[columns]),
-                self._function.diagonal(prepared),
-                X.dtype,
-                self.n_jobs,
-            )
-            self._keep_exact(B, k, "computed")
-        else:
-            warn(
-                f"the kernel of {m:,} rows needs {show_bytes(needed)}, more than the memory "
-                "budget: a factor of low rank is used (see approximation_; low_rank='never' "
-                "computes the kernel at each pass instead).",
-                ApproximationWarning,
-            )
-            self._solve_low_rank(X, k)
+    def _solve_low_rank(self, X: Any, k: int) -> None:
+        (m, d), itemsize = X.shape, X.dtype.itemsize
+        limits = rank_limits(self.low_rank, m, d, k, itemsize)
+        rng = random_state(self.random_state)
+        found = low_rank_axes(X, self._function, k, limits, rng, self.n_jobs)
+        self.route_ = "low rank"
+        self.rank_, self.eigenvalue_error_ = len(found.pivots), found.left
+        self.trace_left_ = found.left / found.trace if found.trace > 0 else 0.0
+        self.approximation_ = (
+            f"randomly pivoted Cholesky of rank {self.rank_}: {self.trace_left_:.2%} of the trace "
+            f"is left over, no eigenvalue is short by more than {found.left:.4g}{limits.note}"
+        )
+        kept, signs = self._keep(found.lam, found.V, found.trace, X.dtype)
+        self.X_fit_, self._pivots = X[found.pivots], found.pivots
+        self._pivot_axes = found.axes[:, kept] * signs
+        self._pivot_offset = found.offset[kept] * signs
 
     def _keep_exact(self, B: DoublyCentred, k: int, route: str) -> None:
-        pairs = kernel_pairs(B, k, self.tol, self.max_iter)
+        pairs = kernel_axes(B, k, self.tol, self.max_iter)
         self.route_ = route
         self._row_means = B.row_means
-        lam = clamp(pairs.values, B.dtype)
+        lam = refuse_negative(pairs.values, B.dtype)
         lam = np.where(lam > B.noise(), lam, 0.0)  # what is below is the rounding of K
         self._keep(lam, pairs.vectors, B.trace, B.dtype)
 
@@ -314,72 +521,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Store the eigenpairs; return which of those given are kept, and their signs."""
         every = not (self.remove_zero_eig or self.n_components is None)
         kept = (lam > 0) | every
-        lam, V = lam[kept], V[:, kept]
+        if not kept.all():
+            lam, V = lam[kept], V[:, kept]
         signs = axis_signs(V.T).astype(dtype)
         m = len(V)
         self.eigenvalues_ = lam.astype(dtype)
-        self.eigenvectors_ = V.astype(dtype) * signs
+        self.eigenvectors_ = V.astype(dtype, copy=False) * signs
         self.explained_variance_ = (lam / max(m - 1, 1)).astype(dtype)
         self.explained_variance_ratio_ = (lam / (trace if trace > 0 else 1.0)).astype(dtype)
         return kept, signs
-
-    def _solve_low_rank(self, X: Any, k: int) -> None:
-        function, m = self._function, X.shape[0]
-        prepared = function.prepare(X)
-        most, share = self._rank_limits(m, X.dtype.itemsize, k)
-        factor = pivoted_cholesky(
-            lambda rows, columns: function.tile(prepared[rows], prepared[columns]),
-            function.diagonal(prepared),
-            most,
-            share,
-            random_state(self.random_state),
-            X.dtype,
-            self.n_jobs,
-        )
-        self._keep_low_rank(factor, prepared[factor.pivots], k, X.dtype)
-
-    def _rank_limits(self, m: int, itemsize: int, k: int) -> tuple[int, float]:
-        """The largest rank, and the share of the trace at which to stop."""
-        low = self.low_rank
-        affordable = int(get_memory() / 3 / (itemsize * m))
-        if low not in ("auto", "never") and low >= 1:
-            require_memory(3.0 * itemsize * m * int(low), f"A factor of rank {low}", "")
-            return int(low), 0.0
-        advice = "Ask for fewer components."
-        require_memory(3.0 * itemsize * m * (k + 1), f"A factor for {k} axes", advice)
-        return max(k + 1, min(affordable, _MOST_RANK)), float(low) if low != "auto" else _LEFT
-
-    def _keep_low_rank(self, factor: LowRank, pivots: Any, k: int, dtype: Any) -> None:
-        F = factor.F
-        m, r = F.shape
-        mean = F.mean(axis=0, dtype=np.float64)
-        gram = np.zeros((r, r))
-        for part in map_in_order(
-            lambda rows: (c := F[rows] - mean.astype(dtype)).T @ c, spans(m, 4096)
-        ):
-            gram += part
-        pairs = top_eigenpairs(gram, min(k, r), name="the factor of the kernel")
-        lam = clamp(pairs.values, dtype)
-        rounding = 8 * float(np.finfo(dtype).eps) * float(np.abs(F).max(initial=0.0)) ** 2 * m**0.5
-        lam = np.pad(np.where(lam > rounding, lam, 0.0), (0, k - min(k, r)))
-        U = np.pad(pairs.vectors, ((0, 0), (0, k - min(k, r))))
-        V = F @ U.astype(dtype) - (mean @ U).astype(dtype)
-        V /= np.where(lam > 0, np.sqrt(lam), np.inf).astype(dtype)
-        total = float(np.trace(gram)) + factor.left
-        self.route_ = "low rank"
-        self.rank_, self.eigenvalue_error_ = r, factor.left
-        self.trace_left_ = factor.left / total if total > 0 else 0.0
-        self.approximation_ = (
-            f"randomly pivoted Cholesky of rank {r}: {self.trace_left_:.2%} of the trace is left "
-            f"over, no eigenvalue is short by more than {factor.left:.4g}"
-        )
-        kept, signs = self._keep(lam, V, total, dtype)
-        # f(x) = L^-1 k(pivots, x) continues the rows of F; then centre, and project on U.
-        U = U[:, kept] * np.where(lam[kept] > 0, signs, 0.0)
-        L = np.tril(F[factor.pivots].astype(np.float64))
-        self._pivots, self._pivot_rows = factor.pivots, pivots
-        self._pivot_axes = linalg.solve_triangular(L.T, U, lower=False)
-        self._pivot_offset = mean @ U
 
     def transform(self, X: Any) -> Floats:
         """Rows in the new space: features, or with kernel="precomputed" their kernel values."""
@@ -387,61 +537,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = check_table(self, X, reset=False, accept_sparse=True)
         if self.route_ == "principal":
             return center_and_project(X, self._linear_mean, self._linear_axes)
-        if self.route_ == "low rank":
-            fitted, axes = self._pivot_rows, self._pivot_axes
-        else:
-            fitted = None if self.kernel == "precomputed" else self._function.prepare(self.X_fit_)
-            lam = self.eigenvalues_
-            axes = self.eigenvectors_ / np.sqrt(np.where(lam > 0, lam, np.inf))  # alpha
-        step = max(1, 2**22 // max(1, len(axes)))
-        parts = map_in_order(
-            lambda rows: self._project(X[rows], fitted, axes),
-            spans(X.shape[0], step),
-            n_jobs=self.n_jobs,
-        )
-        return np.concatenate(list(parts)).astype(X.dtype, copy=False)
+        low = self.route_ == "low rank"
+        given = self._function.kernel == "precomputed"
+        axes = self._pivot_axes if low else unit_axes(self.eigenvectors_, self.eigenvalues_)
+        p = len(axes)
+        Z = np.empty((X.shape[0], axes.shape[1]), dtype=X.dtype)
 
-    def _project(self, X: Any, fitted: Any, axes: Floats) -> Floats:
-        if sparse.issparse(X) and not sparse.issparse(self.X_fit_):
-            X = X.toarray()
-        if self.kernel == "precomputed":
-            K = X
-        else:
-            K = self._function.tile(self._function.prepare(X), fitted)
-        if self.route_ == "low rank":
-            return np.asarray(K @ axes - self._pivot_offset)
-        K = K - self._row_means.astype(K.dtype)
-        K -= K.mean(axis=1, keepdims=True)
-        return np.asarray(K @ axes)  # (10.25)
+        def place(rows: slice) -> None:
+            Q = X[rows].toarray() if sparse.issparse(X) and given else X[rows]
+            if given:
+                K = np.array(Q)
+            else:
+                K = np.empty((Q.shape[0], p), dtype=X.dtype)
+                self._function.row_block(Q, self.X_fit_, K)
+            Z[rows] = K @ axes - self._pivot_offset if low else project(K, self._row_means, axes)
 
-    def _fit_preimage(self) -> None:
-        """Kernel ridge regression of the rows on their embedding, about their mean."""
-        if sparse.issparse(self.X_fit_):
-            raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-        Z = self._embedding()
+        step = max(64, 2**18 // max(1, p, X.shape[1]))
+        for _ in map_in_order(place, spans(X.shape[0], step), n_jobs=self.n_jobs):
+            pass
+        return Z
+
+    def _learn_preimage(self, X: Any) -> None:
         gamma = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        self._back = KernelFunction(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
-        self._back_mean = self.X_fit_.mean(axis=0)
-        target = self.X_fit_ - self._back_mean
-        chosen = self._pivots if self.route_ == "low rank" else None
-        if chosen is None:
-            advice = "Use low_rank with a rank: the pre-image is then learned on its pivots."
-            require_memory(8.0 * 2 * len(Z) ** 2, f"The pre-image of {len(Z):,} rows", advice)
+        self._back = self._make_function(gamma)
+        self._back_mean = X.mean(axis=0)
+        Z = self._embedding()
+        if self.route_ == "low rank":
+            self.X_transformed_fit_ = Z[self._pivots]
+            self.dual_coef_ = learn_from_some(self._back, Z, X, self.alpha, self._pivots)
+        else:
             self.X_transformed_fit_ = Z
-            K = self._back.matrix(self._back.prepare(Z), Z.dtype, self.n_jobs)
-            K.flat[:: len(K) + 1] += self.alpha
-            self.dual_coef_ = _solve_ridge(K, target)
-            return
-        self.X_transformed_fit_ = Z[chosen]
-        centre = self._back.prepare(Z[chosen])
-        left = self.alpha * self._back.tile(centre, centre).astype(np.float64)
-        right = np.zeros((len(chosen), target.shape[1]))
-        for rows in spans(len(Z), 4096):
-            K = self._back.tile(self._back.prepare(Z[rows]), centre).astype(np.float64)
-            left += K.T @ K
-            right += K.T @ target[rows]
-        left.flat[:: len(left) + 1] += 1e-10 * np.trace(left) / len(left)
-        self.dual_coef_ = _solve_ridge(left, right).astype(Z.dtype)
+            self.dual_coef_ = learn_from_all(self._back, Z, X, self.alpha, self.n_jobs)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Back to the original space: rows whose embedding would be close to X."""
@@ -450,10 +576,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "The fit_inverse_transform parameter was not set to True when instantiating and "
                 "hence the inverse transform is not available."
             )
-        check_is_fitted(self)
-        Z = self._back.prepare(np.asarray(X))
-        K = self._back.tile(Z, self._back.prepare(self.X_transformed_fit_))
-        return np.asarray(K @ self.dual_coef_ + self._back_mean)
+        check_is_fitted(self, "dual_coef_")
+        Z = np.asarray(X)
+        return reconstruct(self._back, Z, self.X_transformed_fit_, self.dual_coef_, self._back_mean)
 
     @property
     def _n_features_out(self) -> int:

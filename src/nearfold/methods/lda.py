@@ -17,9 +17,9 @@ Solvers. `svd` pools the classes as they are; `eigen` and `lsqr` weigh their cov
 priors and can shrink them. All three share the steps above, agree on scale, and transform.
 
 Accuracy. Step 1 squares the condition number. Float32 products leave directions of small
-variance in doubt; those few are measured again in float64 (`remeasure`). Float64 resolves
-variances down to tol^2 for any tol above about 1e-6; for a smaller one the rows are factored
-instead (TSQR).
+variance in doubt; those few are measured again in float64. Float64 resolves variances down to
+tol^2 for any tol above about 1e-6; for a smaller one the rows are factored instead (TSQR).
+Scores are computed about mu in float64 (linear_scores.py).
 
 Cost: O(m d^2) time, O(d^2) memory, one pass (two where directions are in doubt).
 
@@ -29,91 +29,179 @@ once shrinkage or priors enter.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
+    _fit_context,
 )
-from sklearn.covariance import ledoit_wolf
-from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import ArrayRows, Block, Rows, as_rows, is_streamed, require_memory
-from nearfold.blocks.rows import NamedRows
+from nearfold.blocks import Block, MappedRows, as_rows, is_streamed
 from nearfold.errors import InputError
-from nearfold.inputs import (
-    check_table,
-    refuse_bad_blocks,
-    refuse_nonfinite,
-    refuse_vanishing,
-    take_names,
+from nearfold.inputs import check_table, match_names, refuse_bad_sums, refuse_nonfinite
+from nearfold.linalg import (
+    Grouping,
+    Moments,
+    axis_signs,
+    block_moments,
+    combine_moments,
+    require_scatter_memory,
+    table_moments,
+    thin_svd,
 )
-from nearfold.linalg import Moments, axis_signs, block_moments, combine_moments, thin_svd
-from nearfold.linalg.within import (
-    Within,
-    class_moments,
-    diagonalise,
-    factor_within,
-    projected_scatter,
-    remeasure,
+from nearfold.linalg.moments import product_dtype
+from nearfold.linalg.within import Within, diagonalise, refine_small_variances
+from nearfold.methods.class_covariance import class_covariances, shrink
+from nearfold.methods.labelled_rows import class_priors, open_labelled
+from nearfold.methods.lazy_results import LazyResults
+from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin
+from nearfold.methods.principal_components import over_parts
+from nearfold.notation import Array, Floats
+from nearfold.run import one_blas_thread, reporting
+from nearfold.state import State, array, flag, labels, names, nested, optional, size, text
+
+_RESULTS = (
+    "priors_",
+    "means_",
+    "xbar_",
+    "covariance_",
+    "explained_variance_ratio_",
+    "scalings_",
+    "coef_",
+    "intercept_",
+    "scores_",
 )
-from nearfold.notation import Array, Floats, Ints
-from nearfold.run import reporting
-
-_MOST_DOUBTFUL = 128  # more directions than this are cheaper measured all at once
 
 
-def whiten(within: Within, tol: float) -> Floats:
-    """A (d, r) with A^T S_w A = I on the r directions whose standard deviation exceeds tol."""
-    keep = within.lam > tol**2
-    return within.vectors[:, keep] / np.sqrt(within.lam[keep]) / within.sd[:, None]
+@dataclass(frozen=True)
+class Discriminants:
+    """Axes W (d, r), their strengths lam (C,), and the linear scores of the classes."""
+
+    W: Floats
+    lam: Floats
+    scores: LinearScores
 
 
-def separate(means: Floats, priors: Floats, A: Floats, tol: float) -> tuple[Floats, Floats]:
-    """The axes W (d, at most C - 1) along which the class means differ, and their strengths."""
-    offset = (means - priors @ means) * np.sqrt(priors)[:, None]
-    _, s, V = thin_svd(offset @ A, "the class means")
-    rank = min(int(np.sum(s > tol * s[0])) if len(s) else 0, len(priors) - 1)
-    W = A @ V[:rank].T
+def discriminate(
+    mu_c: Floats, pi: Floats, within: Within, solver: str, tol: float, dtype: Any
+) -> Discriminants:
+    """Steps 2 to 4: from class means, priors and S_w to axes and scores."""
+    floor = tol if solver == "svd" else max(1e-7, 100 * float(np.finfo(dtype).eps))
+    A = within.whitening(floor**2)  # A^T S_w A = I
+    if A.shape[1] == 0:
+        raise InputError(
+            "no column varies within the classes, so there is no scale on which to compare "
+            "them: LDA needs some spread inside at least one class."
+        )
+    mu = pi @ mu_c
+    W, lam = separate(mu_c - mu, pi, A, tol)
+    if solver == "svd":
+        return Discriminants(W, lam, linear_scores(mu_c - mu, mu, pi, W))
+    scores = linear_scores(mu_c - mu, mu, pi, A)
+    if len(pi) > 2:  # scikit-learn's scores of these solvers contain the distance to the origin
+        scores = replace(scores, shared=A @ (A.T @ mu))
+    return Discriminants(W, lam, scores)
+
+
+def separate(offset: Floats, pi: Floats, A: Floats, tol: float) -> tuple[Floats, Floats]:
+    """The axes W (d, at most C - 1) along which the class means differ, and their strengths.
+
+    In the space of A, S_w is the identity and S_b the scatter of the rows below.
+    """
+    _, s, V = thin_svd((offset * np.sqrt(pi)[:, None]) @ A, "the class means")
+    rank = min(int(np.sum(s > tol * s[0])) if len(s) else 0, len(pi) - 1)
+    W = A @ V[:rank].T  # S_b W = S_w W diag(s^2)
     return W * axis_signs(W.T), s**2
 
 
-def shrink(S: Floats, amount: float) -> Floats:
-    """Towards a multiple of the identity with the same trace."""
-    target = np.trace(S) / len(S)
-    return (1 - amount) * S + amount * target * np.eye(len(S))
+def linear_scores(offset: Floats, mu: Floats, pi: Floats, A: Floats) -> LinearScores:
+    """log pi_c - |A^T (x - mu_c)|^2 / 2, without the term that is the same for all classes."""
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(pi)
+    place = offset @ A
+    coef, value = place @ A.T, log_prior - 0.5 * np.sum(place**2, axis=1)
+    if len(pi) == 2:
+        return LinearScores(mu, coef[1:] - coef[:1], value[1:] - value[:1])
+    return LinearScores(mu, coef, value)
 
 
-def class_covariances(
-    X: Array, label: Ints, priors: Floats, estimate: Callable[[Array], Floats]
-) -> Floats:
-    """sum pi_c S_c, where each class's covariance comes from `estimate`."""
-    return np.asarray(sum(p * np.atleast_2d(estimate(X[label == c])) for c, p in enumerate(priors)))
+def project_block(
+    block: Block, mu: Floats, W: Floats, dtype: Any, columns: list[str] | None
+) -> Array:
+    """Z of one block of a streamed table."""
+    refuse_nonfinite(block.X, columns, block.start)
+    return project(block.dense(), mu, W, dtype)
 
 
-def shrunk_by_ledoit_wolf(X: Array) -> Floats:
-    """Ledoit and Wolf's covariance of standardised columns, scaled back."""
-    scaler = StandardScaler()
-    S = ledoit_wolf(scaler.fit_transform(X))[0]
-    return np.asarray(S * np.outer(scaler.scale_, scaler.scale_))
+def project(X: Array, mu: Floats, W: Floats, dtype: Any) -> Array:
+    """Z = (X - mu) W, computed in float64."""
+    Z = np.empty((X.shape[0], W.shape[1]), dtype)
+
+    def fill(part: slice) -> None:
+        Z[part] = (X[part] - mu) @ W
+
+    over_parts(fill, X)
+    return Z
 
 
 class LinearDiscriminantAnalysis(
-    ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+    LazyResults,
+    LinearScoresMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Reduce to at most C - 1 axes, and classify.
 
-    Parameters are scikit-learn's. All solvers transform. `partial_fit` takes the rows in batches,
-    and `fit("table.parquet", y="label")` reads a file in blocks with a column as the label.
+    Parameters
+    ----------
+    solver : {"svd", "lsqr", "eigen"}, default="svd"
+        How classes are pooled: as they are, or weighted by the priors. All solvers transform.
+    shrinkage : "auto", float in [0, 1] or None, default=None
+        Shrink the covariance towards a multiple of the identity ("lsqr" and "eigen").
+    priors : array of shape (n_classes,) or None, default=None
+        Class priors; None takes the frequencies.
+    n_components : int or None, default=None
+        Number of axes; None means min(n_classes - 1, n_features).
+    store_covariance : bool, default=False
+        Keep `covariance_` with solver="svd" too.
+    tol : float, default=1e-4
+        Directions whose standard deviation within classes is below this share of that of their
+        columns are dropped (solver="svd"), as are axes along which means differ less.
+    covariance_estimator : object with `fit` and `covariance_`, or None, default=None
+        Estimates the covariance of each class ("lsqr" and "eigen").
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    priors_, means_, xbar_ : ndarray
+        Class priors, class means, and their overall mean.
+    covariance_ : ndarray of shape (n_features_in_, n_features_in_)
+        Covariance within classes, where it is stored.
+    scalings_ : ndarray of shape (n_features_in_, rank)
+        The axes.
+    explained_variance_ratio_ : ndarray
+        Share of the variance between classes along each axis.
+    coef_, intercept_ : ndarray
+        The linear scores as scikit-learn reports them.
+    scores_ : LinearScores
+        The same about the overall mean and in float64: what predictions are made with.
+    n_features_in_, feature_names_in_
+        Width and column names of the fit.
 
     Examples
     --------
@@ -124,6 +212,38 @@ class LinearDiscriminantAnalysis(
     >>> model.predict([[-0.8, -1]])
     array([1])
     """
+
+    lazy_results = _RESULTS
+    fitted_state = State(
+        None,
+        (*_RESULTS, "feature_names_in_", "_moments"),
+        n_features_in_=size("d"),
+        feature_names_in_=names("d"),
+        classes_=labels("c"),
+        priors_=array("c", least=0, most=1),
+        means_=array("c d"),
+        xbar_=array("d"),
+        covariance_=array("d d", symmetric=True),
+        explained_variance_ratio_=array("*", least=0),
+        scalings_=array("d r"),
+        coef_=array("b d"),
+        intercept_=array("b", finite=False, most=1e300),
+        scores_=nested(LinearScores, d="d", c="b"),
+        _dtype=text("float32", "float64"),
+        _stale=flag(),
+        _moments=optional(nested(Moments, d="d", g="c")),
+    )
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "solver": [StrOptions({"svd", "lsqr", "eigen"})],
+        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "priors": ["array-like", None],
+        "store_covariance": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "covariance_estimator": [HasMethods("fit"), None],
+        "verbose": ["verbose"],
+    }
 
     def __init__(
         self,
@@ -146,84 +266,61 @@ class LinearDiscriminantAnalysis(
         self.covariance_estimator = covariance_estimator
         self.verbose = verbose
 
-    # ---- fitting -------------------------------------------------------------------
-
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> LinearDiscriminantAnalysis:
-        """Find the axes and the classifier. X may be a file, y the name of its label column."""
-        self._check_parameters()
+        """Find the axes and the classifier.
+
+        Parameters
+        ----------
+        X : array, frame, or a path, `Rows` or LazyFrame to be read in blocks
+            The samples.
+        y : array of shape (n_samples,), or the name of the label column of a streamed table
+            The classes.
+        """
+        self._refuse_combinations()
+        if is_streamed(X):
+            self._refuse_estimates("a file")
         self._moments: Moments | None = None
         with reporting(self.verbose):
-            if is_streamed(X):
-                return self._fit_stream(X, y)
-            return self._fit_table(X, y)
-
-    def _fit_table(self, X: Any, y: Any) -> LinearDiscriminantAnalysis:
-        X, y = check_table(self, X, reset=True, finite=False, y=y, ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
-        rows = ArrayRows(X)
-
-        def blocks() -> Iterable[tuple[Block, Ints]]:
-            return ((b, label[b.start : b.start + len(b.X)]) for b in rows.blocks())
-
-        counts = np.bincount(label).astype(np.float64)
-        self._set_priors(counts)
-        weights = self._class_weights(counts)
-        moments = class_moments(blocks(), len(counts), weights, rows.dtype)
-        self._refuse_bad(moments, rows)
-        if self._estimates_classes():
-            refuse_nonfinite(X)
-            S_w = class_covariances(X, label, self.priors_, self._estimate)
-        else:
-            S_w = self._shrunk(moments.scatter / len(y))
-        self._solve(moments.mean, S_w, blocks, weights, len(y), rows.dtype)
+            rows, self.classes_, counts = open_labelled(self, X, y)
+            pi = class_priors(self.priors, counts)
+            self._check_size()
+            # With given priors `eigen` and `lsqr` pool sum pi_c S_c, not the rows as they are.
+            weighs = self.solver != "svd" and self.priors is not None
+            weights = pi * counts.sum() / counts if weighs else None
+            grouping = Grouping(self.classes_, weights)
+            products = product_dtype(rows.dtype, rows.n_rows, rows.n_features)
+            moments = table_moments(rows, products, grouping=grouping)
+            refuse_bad_sums(rows, moments.total + 0.0 * float(moments.mean.sum()))
+            n, mu_c = moments.n_rows, moments.mean
+            if self._estimates_classes():
+                S_w = class_covariances(rows, grouping, pi, self.covariance_estimator)
+            else:
+                S_w = self._shrunk(moments.scatter / n)
+            within = diagonalise(S_w)
+            if not self._shrinks() and not self._estimates_classes():
+                within = refine_small_variances(within, rows, grouping, mu_c, n, products, self.tol)
+        self._dtype = rows.dtype.name
+        self._keep(mu_c, pi, S_w, within)
+        self._stale = False
         return self
 
-    def _fit_stream(self, X: Any, y: Any) -> LinearDiscriminantAnalysis:
-        if not isinstance(y, str):
-            raise InputError("for a file, give y as the name of its label column.")
-        self._refuse_estimates("a file")
-        rows = as_rows(X)
-        if not isinstance(rows, NamedRows):
-            raise InputError(f"{rows.describe()} has no column names to take the label by.")
-        seen: set[Any] = set()
-        for block in rows.blocks(target=y):
-            labels = np.asarray(block.y)
-            missing = np.flatnonzero([v is None or v != v for v in labels.tolist()])
-            if len(missing):
-                raise InputError(
-                    f"{len(missing)} labels in column {y!r} are missing (first in row "
-                    f"{block.start + int(missing[0])}): leave those rows out."
-                )
-            seen.update(np.unique(labels).tolist())
-        self.classes_ = np.array(sorted(seen))
-        take_names(self, rows)
-
-        def blocks() -> Iterable[tuple[Block, Ints]]:
-            for block in rows.blocks(target=y):
-                yield block, np.searchsorted(self.classes_, np.asarray(block.y))
-
-        moments = class_moments(blocks(), len(self.classes_), None, rows.dtype)
-        self._refuse_bad(moments, rows.select(list(self.feature_names_in_)))
-        self._set_priors(moments.count)
-        S_w = self._shrunk(moments.scatter / moments.n_rows)
-        self._solve(moments.mean, S_w, blocks, None, moments.n_rows, rows.dtype)
-        return self
-
+    @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> LinearDiscriminantAnalysis:
         """Take one more batch. Give all `classes` with the first, or let them appear in it.
 
-        The result is that of `fit` on all rows so far.
+        The result is that of `fit` on all rows so far; it is computed when first read.
         """
-        self._check_parameters()
+        self._refuse_combinations()
         self._refuse_estimates("partial_fit")
-        before: Moments | None = getattr(self, "_moments", None)
+        before: Moments | None = self.__dict__.get("_moments")
         first = before is None
         X, y = check_table(self, X, reset=first, y=y)
         check_classification_targets(y)
         if first:
             self.classes_ = np.unique(y if classes is None else classes)
-            self._dtype = X.dtype
+            self._dtype = X.dtype.name
+            self._check_size()
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise InputError(
@@ -231,92 +328,45 @@ class LinearDiscriminantAnalysis(
                 "with the first batch."
             )
         label = np.searchsorted(self.classes_, y)
-        fresh = block_moments(X.astype(np.float64), None, label, len(self.classes_))
-        self._moments = fresh if before is None else combine_moments(before, fresh)
-        n, seen = self._moments.n_rows, self._moments.count > 0
-        if n > seen.sum() and seen.sum() > 1:
-            self._set_priors(self._moments.count)
-            S_w = self._shrunk(self._moments.scatter / n)
-            self._solve(self._moments.mean, S_w, None, None, n, self._dtype)
+        with one_blas_thread():
+            fresh = block_moments(
+                X, None, label, len(self.classes_), workspace=np.empty(X.shape, np.float64)
+            )
+            self._moments = fresh if before is None else combine_moments(before, fresh)
+        self._outdate()
         return self
 
-    def _solve(
-        self,
-        means: Floats,
-        S_w: Floats,
-        blocks: Callable[[], Iterable[tuple[Block, Ints]]] | None,
-        weights: Floats | None,
-        n: int,
-        dtype: Any,
-    ) -> None:
-        """Steps 2 to 4, and scikit-learn's attributes."""
-        tol = self.tol if self.solver == "svd" else max(1e-7, 100 * float(np.finfo(dtype).eps))
-        within = self._resolve(diagonalise(S_w), means, blocks, weights, n, dtype)
-        A = whiten(within, tol)
-        if A.shape[1] == 0:
-            raise InputError(
-                "no column varies within the classes, so there is no scale on which to compare "
-                "them: LDA needs some spread inside at least one class."
-            )
-        W, strength = separate(means, self.priors_, A, self.tol)
-        self.means_ = means.astype(dtype)
-        self.xbar_ = (self.priors_ @ means).astype(dtype)
+    def _finish(self) -> None:
+        """Axes and classifier from the moments of the batches."""
+        assert self._moments is not None
+        moments = self._moments
+        if int((moments.count > 0).sum()) < 2:
+            raise InputError("the batches so far hold one class only: LDA needs two.")
+        pi = class_priors(self.priors, moments.count)
+        S_w = self._shrunk(moments.scatter / moments.n_rows)
+        self._keep(moments.mean, pi, S_w, diagonalise(S_w))
+
+    def _keep(self, mu_c: Floats, pi: Floats, S_w: Floats, within: Within) -> None:
+        """scikit-learn's attributes."""
+        dtype = np.dtype(self._dtype)
+        found = discriminate(mu_c, pi, within, self.solver, self.tol, dtype)
+        self.priors_ = pi
+        self.means_ = mu_c.astype(dtype)
+        self.xbar_ = (pi @ mu_c).astype(dtype)
+        self.__dict__.pop("covariance_", None)
         if self.store_covariance or self.solver != "svd":
             self.covariance_ = S_w.astype(dtype)
-        most = self._max_components
-        total = strength.sum() if strength.sum() > 0 else 1.0
-        self.explained_variance_ratio_ = (strength / total)[:most].astype(dtype)
-        self.scalings_ = W.astype(dtype)
-        self._set_classifier(means, A, W, dtype)
-        self._n_features_out = min(most, W.shape[1])
-
-    def _set_classifier(self, means: Floats, A: Floats, W: Floats, dtype: Any) -> None:
-        """Linear scores: the log of prior times Gaussian density, up to what classes share."""
-        with np.errstate(divide="ignore"):
-            log_prior = np.log(self.priors_)
-        if self.solver == "svd":
-            centre = self.priors_ @ means
-            place = (means - centre) @ W
-            coef = place @ W.T
-            intercept = -0.5 * np.sum(place**2, axis=1) + log_prior - coef @ centre
-        else:
-            coef = (means @ A) @ A.T
-            intercept = -0.5 * np.sum(means * coef, axis=1) + log_prior
-        if len(self.classes_) == 2:
-            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-        self.coef_ = coef.astype(dtype)
-        self.intercept_ = intercept.astype(dtype)
-
-    def _resolve(
-        self,
-        within: Within,
-        means: Floats,
-        blocks: Callable[[], Iterable[tuple[Block, Ints]]] | None,
-        weights: Floats | None,
-        n: int,
-        dtype: Any,
-    ) -> Within:
-        """Settle the directions whose variance the products could not tell from rounding."""
-        if blocks is None or self._shrinks() or not len(within.lam):
-            return within
-        eps = float(np.finfo(dtype).eps)
-        doubtful = within.lam < np.sqrt(eps) * within.lam[0]
-        if dtype == np.float32 and doubtful.any():
-            if doubtful.sum() <= _MOST_DOUBTFUL:
-                return remeasure(
-                    within, doubtful, lambda V: projected_scatter(blocks(), means, weights, V) / n
-                )
-            S_w = class_moments(blocks(), len(means), weights, np.float64).scatter / n
-            return diagonalise(S_w)
-        if dtype == np.float64 and self.tol**2 < 100 * eps * within.lam[0] and doubtful.any():
-            return factor_within(blocks(), means, weights, within.sd, n)
-        return within
+        total = found.lam.sum() if found.lam.sum() > 0 else 1.0
+        self.explained_variance_ratio_ = (found.lam / total)[: self._most].astype(dtype)
+        self.scalings_ = found.W.astype(dtype)
+        shared = found.scores.shared
+        self.coef_ = (found.scores.coef + (0.0 if shared is None else shared)).astype(dtype)
+        self.intercept_ = found.scores.intercept.astype(dtype)
+        self.scores_ = found.scores
 
     # ---- parameters ----------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        if self.solver not in ("svd", "lsqr", "eigen"):
-            raise InputError(f"solver={self.solver!r}: use 'svd', 'lsqr' or 'eigen'.")
+    def _refuse_combinations(self) -> None:
         if self.solver == "svd" and self.shrinkage is not None:
             raise NotImplementedError("shrinkage not supported with 'svd' solver.")
         if self.solver == "svd" and self.covariance_estimator is not None:
@@ -328,10 +378,6 @@ class LinearDiscriminantAnalysis(
                 "covariance_estimator and shrinkage parameters are not None. Only one of the two "
                 "can be set."
             )
-        amount = self.shrinkage
-        if amount is not None and amount != "auto":
-            if isinstance(amount, str) or not 0 <= amount <= 1:
-                raise InputError(f"shrinkage={amount!r}: use None, 'auto' or a number in [0, 1].")
 
     def _shrinks(self) -> bool:
         return self.shrinkage is not None and self.shrinkage != 0
@@ -348,93 +394,50 @@ class LinearDiscriminantAnalysis(
                 "solver='svd' or a fixed shrinkage, or fit all rows at once."
             )
 
-    def _estimate(self, X: Array) -> Floats:
-        if self.covariance_estimator is None:
-            return shrunk_by_ledoit_wolf(X)
-        fitted = clone(self.covariance_estimator).fit(X)
-        if not hasattr(fitted, "covariance_"):
-            raise InputError(f"{type(fitted).__name__} does not have a covariance_ attribute")
-        return np.asarray(fitted.covariance_)
-
     def _shrunk(self, S_w: Floats) -> Floats:
         return shrink(S_w, float(self.shrinkage)) if self._shrinks() else S_w
 
-    def _set_priors(self, counts: Floats) -> None:
-        n_classes, n = len(counts), counts.sum()
-        if n_classes < 2:
-            raise InputError(
-                f"The number of classes has to be greater than one; got {n_classes} class"
-            )
-        if n <= n_classes:
-            raise InputError("The number of samples must be more than the number of classes.")
-        priors = counts / n if self.priors is None else np.asarray(self.priors, np.float64)
-        if priors.shape != counts.shape:
-            raise InputError(
-                f"priors has {priors.size} entries, and there are {n_classes} classes."
-            )
-        if (priors < 0).any():
-            raise InputError("priors must be non-negative")
-        if abs(priors.sum() - 1.0) > 1e-5:
-            warnings.warn("The priors do not sum to 1. Renormalizing", UserWarning, stacklevel=4)
-            priors = priors / priors.sum()
-        self.priors_ = priors
-        most = min(n_classes - 1, self.n_features_in_)
-        if self.n_components is not None and self.n_components > most:
+    def _check_size(self) -> None:
+        """Refuse what cannot be had from so many classes and columns."""
+        most = min(len(self.classes_) - 1, self.n_features_in_)
+        if self.n_components is not None and self.n_components > most > 0:
             raise InputError("n_components cannot be larger than min(n_features, n_classes - 1).")
-        self._max_components = most if self.n_components is None else int(self.n_components)
-        d = self.n_features_in_
-        require_memory(8.0 * 6 * d * d, f"The scatter of {d} features", "Reduce with PCA first.")
+        require_scatter_memory(self.n_features_in_)
 
-    def _class_weights(self, counts: Floats) -> Floats | None:
-        """So that the pooled scatter is sum pi_c S_c, which differs from it for given priors."""
-        if self.solver == "svd" or self.priors is None:
-            return None
-        return self.priors_ * counts.sum() / counts
-
-    def _refuse_bad(self, moments: Moments, rows: Rows) -> None:
-        total = moments.scatter.diagonal().sum()
-        if not (np.isfinite(total) and np.isfinite(moments.mean).all()):
-            refuse_bad_blocks(rows, getattr(self, "feature_names_in_", None))
-        if total <= 1e10 * np.finfo(rows.dtype).tiny:
-            for block in rows.blocks():
-                refuse_vanishing(total, block.X, rows.dtype)
+    @property
+    def _most(self) -> int:
+        """Axes asked for."""
+        most = min(len(self.classes_) - 1, self.n_features_in_)
+        return most if self.n_components is None else min(int(self.n_components), most)
 
     # ---- use -----------------------------------------------------------------------
 
-    def transform(self, X: Any) -> Array:
-        """Project onto the axes; within classes the result has unit variance."""
+    def _prepare(self) -> None:
         check_is_fitted(self)
-        X = check_table(self, X, reset=False)
-        W = self.scalings_[:, : self._max_components]
+        self._settle()
+
+    @property
+    def _n_features_out(self) -> int:
+        return min(self._most, self.scalings_.shape[1])
+
+    def transform(self, X: Any) -> Any:
+        """Project onto the axes; within classes the result has unit variance.
+
+        A path, `Rows` or LazyFrame gives `Rows` back, whose blocks are projected as they are
+        iterated; `to_array()` holds all of them.
+        """
+        self._prepare()
+        W = self.scalings_[:, : self._most].astype(np.float64)
         # As in scikit-learn, only `svd` centres.
-        return np.asarray((X - self.xbar_) @ W if self.solver == "svd" else X @ W)
-
-    def decision_function(self, X: Any) -> Array:
-        """Log of prior times density of each class, up to a term they share; one column for two."""
-        check_is_fitted(self)
+        mu = self.scores_.centre if self.solver == "svd" else np.zeros(len(W))
+        if is_streamed(X):
+            rows = match_names(self, as_rows(X))
+            of_block = partial(
+                project_block, mu=mu, W=W, dtype=rows.dtype, columns=rows.feature_names
+            )
+            return MappedRows(rows, of_block, W.shape[1], rows.dtype)
         X = check_table(self, X, reset=False)
-        scores = X @ self.coef_.T + self.intercept_
-        return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
-
-    def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        return np.asarray(self.classes_[best])
-
-    def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, columns as `classes_`."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """The logarithms of `predict_proba`, accurate where those vanish."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return np.asarray(log_softmax(scores, axis=1))
+        return project(X, mu, W, X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

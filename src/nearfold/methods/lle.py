@@ -19,161 +19,198 @@ embedding (scikit-learn's does not).
 
 `method`: "standard" as above; "modified", "hessian" and "ltsa" add up M from other local blocks
 (local_patches.py). "hessian" is that of its authors; scikit-learn's takes all directions outside
-the tangent plane, which is "ltsa".
+the tangent plane, which is "ltsa". The patches of "ltsa" hold the row itself, as in Zhang and Zha's
+paper; scikit-learn's hold its neighbours only, so that a row in nobody's list is left free.
 
-Cost: the neighbours, m k^2 d for the weights, and the eigenvectors, by a sparse factor of I - W
-instead of M (linalg/grounded.py), or by GMRES where that would not fit: O(m k) memory then.
+Cost: the neighbours, m k^2 d for the weights, and the eigenvectors, by inverse iteration with a
+sparse factor of I - W (linalg/inverse_iteration.py): M is not formed, because that would square
+the condition number. GMRES where the factor would not fit the memory budget: O(m k) memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import spans
-from nearfold.errors import InputError, warn
-from nearfold.graph import Surroundings, graph_of_lists, settle
-from nearfold.graph.connect import side_by_side, what_connects
+from nearfold.blocks import require_memory, spans
+from nearfold.errors import InputError, NotConvergedWarning, warn
+from nearfold.graph import POLICIES, OutsideSearch, apply_policy, graph_of_lists, side_by_side
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
-from nearfold.linalg.grounded import (
+from nearfold.linalg.inverse_iteration import (
     BottomPairs,
     bottom_of_dense,
+    bottom_of_factor,
     bottom_of_gram,
     bottom_of_symmetric,
     closed_classes,
+    dense_bytes,
 )
-from nearfold.methods.local_patches import (
-    hessian_blocks,
-    ltsa_blocks,
-    modified_blocks,
-    spread_of_patches,
+from nearfold.methods.local_weights import (
+    NeighbourLists,
+    patch_matrix,
+    weight_matrix,
+    weights_of,
 )
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.neighbors import build_index
+from nearfold.neighbors import EuclideanIndex, build_index
 from nearfold.notation import Array, Floats, Ints
-from nearfold.run import map_in_order, reporting
+from nearfold.run import reporting
+from nearfold.state import (
+    Sizes,
+    State,
+    array,
+    flag,
+    list_of,
+    names,
+    nested,
+    number,
+    optional,
+    require,
+    size,
+    text,
+)
 
-_METHODS = ("standard", "modified", "hessian", "ltsa")
-_DENSE_ROWS = 800  # up to here all eigenvalues at once are as quick
-
-
-def barycentric_weights(
-    rows: Array, neighbours: Array, reg: float, *, by_distance: bool = False
-) -> Floats:
-    """Weights (b, k) that best reconstruct b rows from their k neighbours (b, k, d). (10.28)"""
-    difference = neighbours.astype(np.float64) - rows[:, None]
-    C = difference @ difference.transpose(0, 2, 1)
-    k = C.shape[1]
-    square = np.einsum("bjj->bj", C)
-    trace = square.sum(axis=1, keepdims=True)
-    ridge = reg * (k * square if by_distance else np.broadcast_to(trace, square.shape))
-    # Rows that coincide with all their neighbours still need a solution, and so does reg = 0.
-    least = np.where(trace > 0, 1e-14 * trace, max(reg, 1e-14))
-    C[:, np.arange(k), np.arange(k)] += np.maximum(ridge, least)
-    w = np.linalg.solve(C, np.ones((len(C), k, 1)))[..., 0]
-    return w / w.sum(axis=1, keepdims=True)
-
-
-def weights_in_blocks(
-    X: Array, Q: Array, near: Ints, reg: float, n_jobs: int | None, *, by_distance: bool = False
-) -> Floats:
-    """Weights (m, k) of the rows Q from their neighbours `near` in X, block by block."""
-    step = max(1, 2**20 // max(1, near.shape[1] * X.shape[1]))
-
-    def solve(rows: slice) -> Floats:
-        return barycentric_weights(Q[rows], X[near[rows]], reg, by_distance=by_distance)
-
-    pieces = spans(len(Q), step)
-    parts = map_in_order(solve, pieces, n_jobs=n_jobs, label="weights", total=len(pieces))
-    return np.concatenate(list(parts))
+_DENSE_ROWS = 100  # up to here all eigenvectors at once are as quick
+_PLACED = 4096  # new rows placed at a time
+_SOLVERS = {"auto": "auto", "arpack": "factor", "gmres": "gmres"}
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Neighbours of each row: k each, and more for the rows at which bridges end."""
+class Recipe:
+    """How weights are found and solved: the parameters of the method itself."""
 
-    near: Ints  # (m, k)
-    more: dict[int, list[int]]
-
-    def groups(self) -> Iterator[tuple[Ints, Ints]]:
-        """Rows and their neighbours (rows, s), all of the same number s."""
-        plain = np.setdiff1d(np.arange(len(self.near)), np.fromiter(self.more, np.int64))
-        yield plain, self.near[plain]
-        for row, extra in self.more.items():
-            yield np.array([row]), np.concatenate([self.near[row], extra])[None]
+    method: str
+    reg: float
+    tol: dict[str, float]
+    solver: str
+    max_iter: int
+    n_jobs: int | None
 
 
-def weight_matrix(X: Array, lists: Lists, reg: float, n_jobs: int | None) -> Any:
-    """W (m, m), sparse."""
-    tails, heads, values = [], [], []
-    for rows, near in lists.groups():
-        w = weights_in_blocks(X, X[rows], near, reg, n_jobs)
-        tails.append(np.repeat(rows, near.shape[1]))
-        heads.append(near.ravel())
-        values.append(w.ravel())
+def embed(X: Array, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
+    """Lines 2 to 6 of Algorithm 10.4 for the rows of one connected piece: Z (m, k)."""
     m = len(X)
-    entries = (np.concatenate(values), (np.concatenate(tails), np.concatenate(heads)))
-    return sparse.csr_array(entries, shape=(m, m))
+    dense = how.solver == "dense" or m <= _DENSE_ROWS or k > m // 4
+    if dense:
+        advice = "Use eigen_solver='auto', or fewer components."
+        require_memory(dense_bytes(m), f"The dense solution for {m:,} rows", advice)
+    if how.method != "standard":
+        M = patch_matrix(X, lists, k, how.method, how.tol, how.n_jobs)
+        if dense:
+            return bottom_of_dense(M.toarray(), k)
+        return bottom_of_symmetric(M, k, how.tol["eigen"], _SOLVERS[how.solver], how.max_iter)
+    W = weight_matrix(X, lists, how.reg, how.n_jobs)  # (10.28)
+    if dense:
+        A = np.eye(m) - W.toarray()
+        return bottom_of_factor(A, k, len(closed_classes(W)) - 1)  # (10.30)
+    return bottom_of_gram(W, k, how.tol["eigen"], _SOLVERS[how.solver], how.max_iter)  # (10.31)
 
 
-def patch_matrix(X: Array, lists: Lists, k: int, method: str, tol: Any, n_jobs: int | None) -> Any:
-    """M (m, m), sparse, as the sum of blocks of local patches."""
-    m = len(X)
-    eta = 0.0
-    if method == "modified":
-        spreads = [
-            spread_of_patches(X[near].astype(np.float64) - X[rows, None], k)
-            for rows, near in _patches(lists, X.shape[1])
-        ]
-        eta = float(np.median(np.concatenate(spreads)))
-
-    def blocks(patch: tuple[Ints, Ints]) -> Any:
-        rows, near = patch
-        P = X[near].astype(np.float64)
-        if method == "ltsa":
-            found = ltsa_blocks(P, k)
-        elif method == "hessian":
-            found = hessian_blocks(P, k, tol["hessian"])
-        else:
-            found = modified_blocks(P - X[rows, None], k, eta, tol["modified"])
-            near = np.column_stack([rows, near])
-        s = near.shape[1]
-        at = (np.repeat(near, s, axis=1).ravel(), np.tile(near, (1, s)).ravel())
-        return sparse.coo_array((found.ravel(), at), shape=(m, m)).tocsr()
-
-    M = sparse.csr_array((m, m))
-    for part in map_in_order(blocks, list(_patches(lists, X.shape[1])), n_jobs=n_jobs):
-        M = M + part
-    return ((M + M.T) / 2).tocsr()
+def place(Q: Array, index: Any, Z: Floats, k: int, reg: float, n_jobs: int | None) -> Floats:
+    """New rows by the weights that reconstruct them from the k nearest rows of the index."""
+    placed = np.empty((len(Q), Z.shape[1]), dtype=Q.dtype)
+    for rows in spans(len(Q), _PLACED):
+        _, near = index.nearest(Q[rows], min(k, index.n_rows))
+        w = weights_of(Q[rows], index.X, near, reg, n_jobs, by_distance=True)
+        placed[rows] = np.einsum("bk,bkj->bj", w, Z[near])  # (10.26)
+    return placed
 
 
-def _patches(lists: Lists, d: int) -> Iterator[tuple[Ints, Ints]]:
-    for rows, near in lists.groups():
-        for some in spans(len(rows), max(1, 2**21 // (near.shape[1] * max(d, near.shape[1])))):
-            yield rows[some], near[some]
+def bridge_ends(bridges: Any) -> dict[int, list[int]]:
+    """For each row at which a bridge ends, the rows at the other ends."""
+    more: dict[int, list[int]] = {}
+    if bridges is not None:
+        for a, b in zip(bridges[0].tolist(), bridges[1].tolist(), strict=True):
+            more.setdefault(a, []).append(b)
+            more.setdefault(b, []).append(a)
+    return more
+
+
+def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
+    pieces, label = held["pieces_"], held["label_"]
+    require(len(pieces) > 0 and all(len(rows) for rows in pieces), "an empty piece")
+    require(len(pieces) == 1 or label.max() < len(pieces), "rows of a piece that is not there")
 
 
 class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """LLE and its variants.
 
-    Parameters are scikit-learn's; `eigen_solver` "auto" and "arpack" mean the cheapest sure way,
-    "dense" is honoured; results do not depend on `random_state`. New: `disconnected`, what to do
-    about a graph in pieces ("bridge", "error", "largest", "each": see nearfold.graph.connect);
-    `verbose`.
+    `transform` of a fitted row is its row of `embedding_`, for every method. Rows that occur more
+    than once are samples of their own in the fit, with neighbour lists and so coordinates of their
+    own; `transform` cannot tell them apart and returns the mean over their first `n_neighbors`
+    copies.
 
-    `transform` of the fitted rows is `embedding_`, for every method (rows that have duplicates
-    get the mean of theirs).
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours k of each row.
+    n_components : int, default=2
+        Coordinates d' of the embedding.
+    reg : float, default=1e-3
+        Regularisation of the weights, as a share of the trace of C.
+    eigen_solver : {"auto", "arpack", "dense", "gmres"}, default="auto"
+        "arpack": inverse iteration with a sparse factor, refused beyond the memory budget; "gmres":
+        with an iterative solver, in O(m k) memory; "auto": the first if it fits, else the second
+        (`approximation_` says so); "dense": all singular values of I - W.
+    tol : float, default=1e-6
+        Tolerance of ARPACK; values above 1e-9 are taken as 1e-9.
+    max_iter : int, default=100
+        Most restarts of ARPACK. No effect on the dense solver.
+    method : {"standard", "modified", "hessian", "ltsa"}, default="standard"
+        The variant.
+    hessian_tol : float, default=1e-4
+        Tolerance of "hessian".
+    modified_tol : float, default=1e-12
+        Tolerance of "modified".
+    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree"}, default="auto"
+        Accepted for compatibility; has no effect: the search is exact.
+    random_state : int, RandomState or None, default=None
+        Accepted for compatibility; has no effect: nothing is random.
+    n_jobs : int or None, default=None
+        Threads; changes no result.
+    disconnected : {"bridge", "error", "largest", "each"}, default="bridge"
+        What to do about a neighbourhood graph in pieces: see nearfold.graph.connect.
+    verbose : bool, default=False
+        Show progress.
 
-    New attributes: `label_`, the piece of each row, 0 the largest; `eigenvalues_`; `route_`, how
-    they were found; `converged_`.
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Z.
+    reconstruction_error_ : float
+        The sum of the eigenvalues: the objective (10.29).
+    eigenvalues_ : ndarray
+        Of M, smallest first (of the largest piece).
+    nbrs_ : NearestNeighbors
+        The fitted rows, ready for queries.
+    index_ : index
+        The fitted rows (`index_.X`) and the search among them.
+    label_ : ndarray of shape (n_samples,)
+        The piece of each row, 0 the largest.
+    pieces_ : list of ndarray
+        The rows embedded together.
+    route_ : str
+        How the eigenvectors were found.
+    approximation_ : str or None
+        What the memory budget decided, if it did.
+    converged_ : bool
+        Whether all linear solves converged.
+    n_features_in_ : int
+        Columns of the fitted rows.
+    feature_names_in_ : ndarray
+        Their names, if they had any.
 
     Examples
     --------
@@ -183,6 +220,39 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     >>> LocallyLinearEmbedding(n_neighbors=10).fit_transform(X).shape
     (500, 2)
     """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  scikit-learn's mechanism
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "reg": [Interval(Real, 0, None, closed="left")],
+        "eigen_solver": [StrOptions({"auto", "arpack", "dense", "gmres"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "method": [StrOptions({"standard", "hessian", "modified", "ltsa"})],
+        "hessian_tol": [Interval(Real, 0, None, closed="left")],
+        "modified_tol": [Interval(Real, 0, None, closed="left")],
+        "neighbors_algorithm": [StrOptions({"auto", "brute", "kd_tree", "ball_tree"})],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "disconnected": [StrOptions(set(POLICIES))],
+        "verbose": ["verbose"],
+    }
+
+    fitted_state = State(
+        _also=_check_pieces,
+        _optional=("feature_names_in_",),
+        n_features_in_=size("d", least=1),
+        feature_names_in_=names("d"),
+        index_=nested(EuclideanIndex, n="n", d="d"),
+        embedding_=array("n k"),
+        eigenvalues_=array("*", least=0),
+        reconstruction_error_=number(least=0),
+        label_=array("n", "i", below="n"),
+        pieces_=list_of(array("*", "i", below="n")),
+        route_=text(),
+        approximation_=optional(text()),
+        converged_=flag(),
+    )
 
     def __init__(
         self,
@@ -217,100 +287,87 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.disconnected = disconnected
         self.verbose = verbose
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> LocallyLinearEmbedding:
         """Find the coordinates of the rows of X."""
         X = check_table(self, X, reset=True)
-        self._check_parameters(X)
-        m = len(X)
-        self.nbrs_ = NearestNeighbors(
-            n_neighbors=self.n_neighbors, algorithm=self.neighbors_algorithm, n_jobs=self.n_jobs
-        ).fit(X)
+        self._check_sizes(*X.shape)
+        k = self.n_neighbors
         with reporting(self.verbose):
-            distance, near = self.nbrs_._index.nearest(None, self.n_neighbors)
+            self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=k)
+            distance, near = self.index_.nearest(None, k)
             refuse_extreme(float(distance.max()), np.float64)
-            settled = settle(
+            settled = apply_policy(
                 graph_of_lists(distance, near),
                 self.disconnected,
-                Surroundings(X, self.nbrs_._index, {}),
+                OutsideSearch(self.index_),
                 distance[:, -1],
-                what_connects(self.nbrs_._index, m, self.n_neighbors, False),
+                k,
+                tree=True,
             )
-            lists = Lists(near, _ends(settled.bridges))
-            parts = [self._embed(X, rows, lists) for rows in settled.pieces]
-        self.label_ = settled.label
-        embeddings = [pairs.vectors for pairs in parts]
-        side_by_side(embeddings)
-        self._rows = settled.pieces
-        self.embedding_ = np.zeros((m, self.n_components), dtype=X.dtype)
-        for rows, Z in zip(settled.pieces, embeddings, strict=True):
-            self.embedding_[rows] = Z
-        outside = np.setdiff1d(np.arange(m), np.concatenate(settled.pieces))
-        if len(outside):  # policy "largest"
-            self.embedding_[outside] = self._place_in(settled.pieces[0], X[outside])
+            lists = NeighbourLists(near, bridge_ends(settled.bridges))
+            parts = [self._embed_piece(X, rows, lists) for rows in settled.pieces]
+        self.label_, self.pieces_ = settled.label, settled.pieces
+        self.embedding_ = self._assemble(X, [pairs.vectors for pairs in parts])
         self.eigenvalues_ = parts[0].values
-        self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))
+        self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
         self.route_ = parts[0].route
+        self.approximation_ = next((p.approximation for p in parts if p.approximation), None)
         self.converged_ = all(pairs.converged for pairs in parts)
-        self._report(parts)
+        self._report(sum(pairs.null for pairs in parts))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fit, and return `embedding_`."""
         return self.fit(X).embedding_
 
-    def _check_parameters(self, X: Array) -> None:
-        for name in ("n_components", "n_neighbors"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or int(value) < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number.")
-        if self.method not in _METHODS:
-            raise InputError(f"method={self.method!r}: use one of {', '.join(_METHODS)}.")
-        if self.eigen_solver not in ("auto", "arpack", "dense"):
-            raise InputError(f"eigen_solver={self.eigen_solver!r}: use auto, arpack or dense.")
-        m, d = X.shape
-        if self.n_components > d:
+    def _check_sizes(self, m: int, d: int) -> None:
+        k, k_out = self.n_neighbors, self.n_components
+        if k_out > d:
             raise InputError("output dimension must be less than or equal to input dimension")
-        if self.n_neighbors >= m:
+        if k >= m:
             raise InputError(
-                f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
-                f"{self.n_neighbors}"
+                f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = {k}"
             )
-        if self.method == "modified" and self.n_neighbors < self.n_components:
+        least = k_out * (k_out + 3) // 2
+        if self.method == "hessian" and k <= least:
+            raise InputError(
+                "for method='hessian', n_neighbors must be greater than "
+                f"[n_components * (n_components + 3) / 2] = {least}"
+            )
+        if self.method == "modified" and k < k_out:
             raise InputError("modified LLE requires n_neighbors >= n_components")
-        if self.method == "ltsa" and self.n_neighbors <= self.n_components + 1:
+        if self.method == "ltsa" and k <= k_out:
             raise InputError(
-                "for method='ltsa', n_neighbors must be greater than n_components + 1: fewer "
-                "always lie on a plane"
+                "for method='ltsa', n_neighbors must be greater than n_components: a row and so "
+                "few neighbours always lie on a plane"
             )
 
-    def _embed(self, X: Array, rows: Ints, lists: Lists) -> BottomPairs:
+    def _embed_piece(self, X: Array, rows: Ints, lists: NeighbourLists) -> BottomPairs:
         """The embedding of one piece, its signs fixed, padded with zeros if the piece is tiny."""
-        if len(rows) < len(X):
-            number = np.full(len(X), -1, dtype=np.int64)
-            number[rows] = np.arange(len(rows))
-            lists = Lists(number[lists.near[rows]], {})
-            X = X[rows]
+        tol = {
+            "eigen": min(self.tol, 1e-9),
+            "hessian": self.hessian_tol,
+            "modified": self.modified_tol,
+        }
+        how = Recipe(self.method, self.reg, tol, self.eigen_solver, self.max_iter, self.n_jobs)
         k = min(self.n_components, len(rows) - 1)
-        pairs = self._bottom(X, lists, k)
+        pairs = embed(X if len(rows) == len(X) else X[rows], lists.among(rows), k, how)
         V = pairs.vectors * axis_signs(pairs.vectors.T)
-        V = np.pad(V, ((0, 0), (0, self.n_components - k)))
-        return BottomPairs(pairs.values, V, pairs.null, pairs.route, pairs.converged)
+        return replace(pairs, vectors=np.pad(V, ((0, 0), (0, self.n_components - k))))
 
-    def _bottom(self, X: Array, lists: Lists, k: int) -> BottomPairs:
-        dense = self.eigen_solver == "dense" or len(X) <= _DENSE_ROWS
-        tol = min(self.tol, 1e-9)
-        if self.method == "standard":
-            W = weight_matrix(X, lists, self.reg, self.n_jobs)
-            if not dense:
-                return bottom_of_gram(W, k, tol)
-            A = np.eye(len(X)) - W.toarray()
-            return bottom_of_dense(A.T @ A, k, len(closed_classes(W)) - 1)  # (10.30)
-        limits = {"hessian": self.hessian_tol, "modified": self.modified_tol}
-        M = patch_matrix(X, lists, k, self.method, limits, self.n_jobs)
-        return bottom_of_dense(M.toarray(), k) if dense else bottom_of_symmetric(M, k, tol)
+    def _assemble(self, X: Array, embeddings: list[Floats]) -> Floats:
+        """The embeddings of the pieces side by side; rows of no piece are placed in the largest."""
+        side_by_side(embeddings)
+        Z = np.zeros((len(X), self.n_components), dtype=X.dtype)
+        for rows, part in zip(self.pieces_, embeddings, strict=True):
+            Z[rows] = part
+        outside = np.setdiff1d(np.arange(len(X)), np.concatenate(self.pieces_))
+        if len(outside):  # policy "largest"
+            Z[outside] = self._place_in(self.pieces_[0], X[outside], Z)
+        return Z
 
-    def _report(self, parts: list[BottomPairs]) -> None:
-        null = sum(pairs.null for pairs in parts)
+    def _report(self, null: int) -> None:
         if null and self.method == "standard":
             warn(
                 f"{null} of the eigenvalues are zero: the neighbour lists of some groups of rows "
@@ -318,56 +375,47 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 "more neighbours."
             )
         if not self.converged_:
-            warn("the bottom eigenvectors did not converge: see reconstruction_error_.")
+            warn(
+                "the linear solves for the bottom eigenvectors did not converge: see "
+                "reconstruction_error_.",
+                NotConvergedWarning,
+            )
 
     def transform(self, X: Any) -> Floats:
         """Place new rows by the weights that reconstruct them from the fitted rows."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        fitted = self.nbrs_._fit_X
-        if len(self._rows) == 1 and len(self._rows[0]) < len(fitted):  # policy "largest"
-            distance, near = self.nbrs_._index.nearest(X, 1)
+        if len(self.pieces_) == 1 and len(self.pieces_[0]) == self.index_.n_rows:
+            return self._place_in(self.pieces_[0], X, self.embedding_)
+        distance, near = self.index_.nearest(X, 1)
+        Z = np.empty((len(X), self.embedding_.shape[1]), dtype=X.dtype)
+        if len(self.pieces_) == 1:  # policy "largest": fitted rows outside of it are known
             known = distance[:, 0] == 0
-            Z = np.empty((len(X), self.n_components), dtype=X.dtype)
             Z[known] = self.embedding_[near[known, 0]]
-            Z[~known] = self._place_in(self._rows[0], X[~known])
+            Z[~known] = self._place_in(self.pieces_[0], X[~known], self.embedding_)
             return Z
-        if len(self._rows) == 1:
-            return self._place_in(self._rows[0], X)
-        owner = self.label_[self.nbrs_._index.nearest(X, 1)[1][:, 0]]
-        Z = np.empty((len(X), self.n_components), dtype=X.dtype)
-        for i, rows in enumerate(self._rows):
-            Z[owner == i] = self._place_in(rows, X[owner == i])
+        owner = self.label_[near[:, 0]]
+        for i, rows in enumerate(self.pieces_):
+            Z[owner == i] = self._place_in(rows, X[owner == i], self.embedding_)
         return Z
 
-    def _place_in(self, rows: Ints, X: Array) -> Floats:
+    def _place_in(self, rows: Ints, Q: Array, Z: Floats) -> Floats:
         """Place rows among those of one piece."""
-        if len(X) == 0:
-            return np.empty((0, self.n_components), dtype=X.dtype)
-        fitted = self.nbrs_._fit_X
-        whole = len(rows) == len(fitted)
-        inside = fitted if whole else fitted[rows]
-        index = self.nbrs_._index if whole else build_index(inside, n_jobs=self.n_jobs)
-        _, near = index.nearest(X, min(self.n_neighbors, len(rows)))
-        w = weights_in_blocks(inside, X, near, self.reg, self.n_jobs, by_distance=True)
-        Z = np.einsum("bk,bkj->bj", w, self.embedding_[rows][near])
-        return Z.astype(X.dtype, copy=False)
+        whole = len(rows) == self.index_.n_rows
+        index = self.index_ if whole or not len(Q) else self.index_.part(rows)
+        return place(Q, index, Z if whole else Z[rows], self.n_neighbors, self.reg, self.n_jobs)
+
+    @property
+    def nbrs_(self) -> NearestNeighbors:
+        """The fitted rows, ready for queries."""
+        check_is_fitted(self)
+        return NearestNeighbors(n_neighbors=self.n_neighbors, n_jobs=self.n_jobs).fit(self.index_.X)
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _ends(bridges: Any) -> dict[int, list[int]]:
-    """For each row at which a bridge ends, the rows at the other ends."""
-    more: dict[int, list[int]] = {}
-    if bridges is not None:
-        for a, b in zip(bridges[0].tolist(), bridges[1].tolist(), strict=True):
-            more.setdefault(a, []).append(b)
-            more.setdefault(b, []).append(a)
-    return more

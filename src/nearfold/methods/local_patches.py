@@ -1,16 +1,16 @@
 """The variants of LLE: one short recipe each, from the neighbours of a row to its block of M.
 
 Not an estimator but what LocallyLinearEmbedding adds up when `method` is not "standard". All take
-patches of rows: P (b, s, d), the s neighbours of b rows, and return blocks (b, s, s); M is the sum
-of all blocks, each in the rows and columns of its neighbours, and its bottom eigenvectors are the
-embedding. "modified" has the row itself as first member of its patch.
+patches of rows: P (b, s, d), b rows each with its neighbours, and return blocks (b, s, s); M is the
+sum of all blocks, each in the rows and columns of its members, and its bottom eigenvectors are the
+embedding. For "modified" P are the neighbours about their row, which the blocks have as their first
+member.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from nearfold.errors import InputError
 from nearfold.notation import Floats
 
 
@@ -49,12 +49,7 @@ def hessian_blocks(P: Floats, k: int, tol: float) -> Floats:
     The basis 1, t, t t^T of the tangent coordinates is made orthonormal; its last k (k + 1) / 2
     members measure curvature, and are scaled to sum to one where they do not sum to zero.
     """
-    s, quadratics = P.shape[1], k * (k + 1) // 2
-    if s <= k + quadratics:
-        raise InputError(
-            "for method='hessian', n_neighbors must be greater than "
-            f"[n_components * (n_components + 3) / 2] = {k + quadratics}"
-        )
+    s = P.shape[1]
     t = tangent_axes(P, k)
     i, j = np.triu_indices(k)
     basis = np.concatenate([np.ones((len(P), s, 1)), t, t[:, :, i] * t[:, :, j]], axis=2)

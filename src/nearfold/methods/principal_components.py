@@ -1,170 +1,201 @@
 """What PCA and IncrementalPCA share: all that follows once the principal axes are known.
 
-How many axes to keep (10.18), projecting and reconstructing (10.13)-(10.14), whitening, and the
-probabilistic model behind `score`. How the axes are found is in pca.py and incremental_pca.py.
+Projecting and reconstructing (10.13)-(10.14), whitening, and the probabilistic model behind
+`score`. How the axes are found is in pca.py and incremental_pca.py.
 """
 
 from __future__ import annotations
 
-from numbers import Integral
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.special import gammaln
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import as_rows, is_streamed
-from nearfold.errors import InputError
+from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, spans
+from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, match_names, refuse_nonfinite
-from nearfold.linalg import Principal, fix_signs
+from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
 from nearfold.notation import Array, Floats
+from nearfold.run import map_in_order
+from nearfold.state import State, array, names, number, size
+
+_CELLS = 2**19  # of X that one task centres and multiplies
+
+PRINCIPAL_STATE = State(
+    n_features_in_=size("d"),
+    feature_names_in_=names("d"),
+    components_=array("k d"),
+    explained_variance_=array("k", least=0),
+    explained_variance_ratio_=array("k", least=0),
+    singular_values_=array("k", least=0),
+    mean_=array("d"),
+    noise_variance_=number(0),
+    n_components_=size("k"),
+    _optional=("feature_names_in_",),
+)
 
 
-def count_for_share(lam: Floats, total: float, share: float) -> int:
-    """The smallest d' whose eigenvalues sum to more than this share of the variance. (10.18)"""
-    kept = np.cumsum(lam) / (total if total > 0 else 1.0)
-    return min(int(np.searchsorted(kept, share, side="right")) + 1, len(lam))
-
-
-def count_by_evidence(lam: Floats, m: int) -> int:
-    """Minka's choice (2000): the d' under which the samples are most probable."""
-    variance = lam / max(m - 1, 1)
-    d = len(variance)
-    evidence = [_log_evidence(variance, k, m) for k in range(1, d)]
-    return 1 + int(np.argmax(evidence)) if evidence else 1
-
-
-def _log_evidence(variance: Floats, k: int, m: int) -> float:
-    d = len(variance)
-    if variance[k - 1] < np.finfo(np.float64).eps:
-        return -np.inf
-    i = np.arange(1, k + 1)
-    orientations = -k * np.log(2.0) + np.sum(
-        gammaln((d - i + 1) / 2) - np.log(np.pi) * (d - i + 1) / 2
-    )
-    noise = max(np.finfo(np.float64).eps, variance[k:].mean())
-    spectrum = variance.copy()
-    spectrum[k:] = noise
-    gaps = 0.0
-    for a in range(k):
-        b = np.arange(a + 1, d)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gaps += np.sum(
-                np.log((variance[a] - variance[b]) * (1 / spectrum[b] - 1 / spectrum[a]))
-                + np.log(m)
-            )
-    free = d * k - k * (k + 1) / 2
-    value = (
-        orientations
-        - np.log(variance[:k]).sum() * m / 2
-        - np.log(noise) * m * (d - k) / 2
-        + np.log(2 * np.pi) * (free + k) / 2
-        - gaps / 2
-        - k * np.log(m) / 2
-    )
-    return float(value) if np.isfinite(value) else -np.inf
-
-
-def count_components(n_components: Any, found: Principal) -> int:
-    """How many of the axes found to keep."""
-    most = len(found.lam)
-    if n_components is None:
-        return most
-    if n_components == "mle":
-        return count_by_evidence(found.lam, found.n_rows)
-    if isinstance(n_components, Integral):
-        return min(int(n_components), most)
-    return count_for_share(found.lam, found.total, float(n_components))
-
-
-def numerical_rank(found: Principal, shape: tuple[int, int], dtype: Any) -> int:
-    """How many eigenvalues are more than rounding, on the route and in the dtype they came by."""
-    if len(found.lam) == 0 or found.lam[0] <= 0:
-        return 0
-    if found.route in ("factor", "svd", "scatter in float64"):  # as accurate as singular values
-        tolerance = (float(np.finfo(dtype).eps) * np.sqrt(max(shape))) ** 2
-    else:
-        tolerance = 10 * float(np.finfo(dtype).eps)
-    return int(np.sum(found.lam > tolerance * found.lam[0]))
-
-
-def center_and_project(X: Any, mean: Floats, W: Floats) -> Array:
-    """Z = (X - mu) W, in blocks; sparse X is not densified. (10.13)"""
+def center_and_project(X: Any, mu: Floats, W: Floats, scale: Floats | None = None) -> Array:
+    """Z = (X - mu) W, divided by `scale`; in parts, and sparse X is not densified."""
     if sparse.issparse(X):
-        return np.asarray(X @ W - mean @ W)
+        Z = np.asarray(X @ W - mu @ W)
+        return Z if scale is None else Z / scale
     Z = np.empty((X.shape[0], W.shape[1]), dtype=np.result_type(X, W))
-    step = max(1, 2**20 // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        np.matmul(X[start : start + step] - mean, W, out=Z[start : start + step])
+
+    def fill(part: slice) -> None:
+        np.matmul(X[part] - mu, W, out=Z[part])  # (10.13)
+        if scale is not None:
+            Z[part] /= scale
+
+    over_parts(fill, X)
     return Z
+
+
+def project_block(
+    block: Block, mu: Floats, W: Floats, scale: Floats | None, columns: list[str] | None
+) -> Array:
+    """Z of one block of a streamed table."""
+    refuse_nonfinite(block.X, columns, block.start)
+    return center_and_project(block.X, mu, W, scale)
+
+
+def over_parts(task: Any, X: Any) -> list[Any]:
+    """The task's results for parts of X, cut by its shape alone, on all threads."""
+    parts = spans(X.shape[0], max(1, _CELLS // max(1, X.shape[1])))
+    run = map_in_order if len(parts) > 1 else map  # a small table is not worth a pool
+    return list(run(task, parts))
+
+
+def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: float) -> Floats:
+    """Log density of each row under N(mu, W diag(variance) W^T + noise on all other directions).
+
+    Through the axes W (d, k): neither the covariance nor its inverse is formed.
+    """
+    d, k = W.shape
+    constant = d * np.log(2 * np.pi) + np.sum(np.log(variance))
+    if k < d:
+        constant += (d - k) * np.log(noise)
+
+    def of_part(part: slice) -> Floats:
+        C = X[part].astype(np.float64) - mu
+        Z = C @ W
+        square = np.sum(Z**2 / variance, axis=1)
+        if k < d:
+            C -= Z @ W.T  # what lies off the axes, without a difference of squares
+            square += np.einsum("ij,ij->i", C, C) / noise
+        return np.asarray(-0.5 * (square + constant))
+
+    return np.concatenate(over_parts(of_part, X))
 
 
 class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What PCA and IncrementalPCA share: all that follows once the axes are known."""
 
-    def _keep(self, found: Principal, k: int, shape: tuple[int, int], dtype: Any) -> None:
-        """Store the first k axes and what scikit-learn derives from them."""
+    n_components: Any
+    whiten: bool
+
+    def _keep(self, found: Principal, k: int, dtype: Any) -> None:
+        """Store k axes and what scikit-learn derives from them."""
         if found.count <= 1.0 < found.n_rows:
             raise InputError(
                 f"the sample weights sum to {found.count:g}: they say how often each row counts, "
                 "so together they must exceed 1. Multiply them by a constant."
             )
+        rank = found.rank(dtype)
+        # m centred rows never vary in more than m - 1 directions: that is no surprise.
+        if rank < min(k, found.n_rows - 1) and is_count(self.n_components):
+            warn(
+                f"n_components={k}, but the data vary in {rank} directions only: the other "
+                f"{k - rank} axes are an arbitrary orthonormal completion with variance 0."
+            )
         degrees = max(found.count - 1.0, np.finfo(np.float64).tiny)
-        kept = found.head(k)
-        total = found.total if found.total > 0 else 1.0
-        left = min(shape) - k
-        # Where all eigenvalues are known their sum is more accurate than a difference.
-        known = len(found.lam) == min(shape)
-        rest = found.lam[k:].sum() if known else max(found.total - kept.lam.sum(), 0.0)
-        noise = rest / left / degrees if left > 0 else 0.0
+        kept = found.completed(k, dtype)
+        left = min(found.n_rows, len(found.mean)) - k
+        self.noise_variance_ = float(_rest(found, k, dtype) / left / degrees) if left > 0 else 0.0
         self.components_ = fix_signs(kept.axes).astype(dtype)
         self.explained_variance_ = (kept.lam / degrees).astype(dtype)
-        self.explained_variance_ratio_ = (kept.lam / total).astype(dtype)
+        self.explained_variance_ratio_ = variance_shares(kept.lam, found.total, dtype)
         self.singular_values_ = np.sqrt(kept.lam).astype(dtype)
         self.mean_ = found.mean.astype(dtype)
-        self.noise_variance_ = float(noise)
         self.n_components_ = k
+
+    def _settle(self) -> None:
+        """Nothing to compute first, unless a subclass says so."""
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _scales(self) -> Floats:
+    def _scale(self) -> Floats | None:
         """Standard deviations to whiten by; a direction without variance is left as it is."""
+        if not self.whiten:
+            return None
         scale = np.sqrt(self.explained_variance_)
         return np.where(scale > np.finfo(scale.dtype).eps * scale.max(initial=0.0), scale, 1.0)
 
-    def transform(self, X: Any) -> Array:
-        """Project rows onto the axes. A file or other `Rows` is read in blocks."""
+    def transform(self, X: Any) -> Any:
+        """Project rows onto the axes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame, or a path, `Rows` or LazyFrame to be read in blocks
+            The rows, with the columns of the fit.
+
+        Returns
+        -------
+        Z : array of shape (n_samples, n_components_), or Rows
+            `Rows` for a table that is read in blocks: its blocks are projected as they are
+            iterated (`Z.blocks()`); `Z.to_array()` or `np.asarray(Z)` holds all of it.
+        """
         check_is_fitted(self)
+        self._settle()
+        W = np.ascontiguousarray(self.components_.T)
         if is_streamed(X):
             rows = match_names(self, as_rows(X))
-            parts = []
-            for block in rows.blocks():
-                refuse_nonfinite(block.X, rows.feature_names, block.start)
-                parts.append(self._project(block.X))
-            return np.vstack(parts)
-        return self._project(check_table(self, X, reset=False, accept_sparse=True))
+            of_block = partial(
+                project_block, mu=self.mean_, W=W, scale=self._scale(), columns=rows.feature_names
+            )
+            return MappedRows(rows, of_block, W.shape[1], np.result_type(rows.dtype, W))
+        X = check_table(self, X, reset=False, accept_sparse=True)
+        return center_and_project(X, self.mean_, W, self._scale())
 
-    def _project(self, X: Any) -> Array:
-        Z = center_and_project(X, self.mean_, np.ascontiguousarray(self.components_.T))
-        if self.whiten:
-            Z /= self._scales()
-        return Z
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, then project the same rows; the result is that of `transform`."""
+        return self.fit(X, y, **fit_params).transform(X)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Back into the original space: the nearest points on the plane of the axes. (10.14)"""
+        """Back into the original space: the nearest points on the plane of the axes."""
         check_is_fitted(self)
-        Z = np.asarray(X)
-        if self.whiten:
-            Z = Z * self._scales()
-        return np.asarray(Z @ self.components_ + self.mean_)
+        self._settle()
+        Z, scale = np.asarray(X), self._scale()
+        if scale is not None:
+            Z = Z * scale
+        back = np.asarray(Z @ self.components_)  # (10.14)
+        return back + self.mean_
+
+    def _model(self) -> tuple[Floats, Floats, float]:
+        """Axes (d, k), variances along them and noise of the probabilistic model, in float64.
+
+        A noise that is zero, because the rows span fewer directions than there are columns,
+        counts as the rounding of the largest variance: the density then stays finite, and rows
+        off the span of the data are very improbable.
+        """
+        variance = self.explained_variance_.astype(np.float64)
+        largest = float(variance.max(initial=self.noise_variance_)) or 1.0
+        noise = max(self.noise_variance_, float(np.finfo(self.mean_.dtype).eps) * largest)
+        if self.components_.shape[0] == self.components_.shape[1]:
+            floor = 0.0 if variance.min() > 0 else noise
+        else:
+            floor = noise
+        return self.components_.T.astype(np.float64), np.maximum(variance, floor), noise
 
     def get_covariance(self) -> Floats:
         """The covariance of the probabilistic model: axes kept, equal noise on the others."""
         check_is_fitted(self)
+        self._settle()
         W = self.components_
         excess = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
         C = (W.T * excess) @ W
@@ -172,30 +203,27 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return np.asarray(C)
 
     def get_precision(self) -> Floats:
-        """The inverse of `get_covariance`, through the axes where there are few."""
+        """The inverse of `get_covariance`, through the axes.
+
+        Where the covariance is singular its zero variances count as rounding of the largest.
+        """
         check_is_fitted(self)
-        d = self.components_.shape[1]
-        noise = self.noise_variance_
-        if self.n_components_ == 0:
-            return np.eye(d) / noise
-        if noise == 0.0:
-            return np.asarray(linalg.inv(self.get_covariance()))
-        W = self.components_
-        excess = np.maximum(self.explained_variance_ - noise, 0.0)
-        shrink = excess / (excess + noise)
-        P = -(W.T * shrink) @ W / noise
+        self._settle()
+        W, variance, noise = self._model()
+        d, k = W.shape
+        if k == d:
+            return np.asarray((W / variance) @ W.T)
+        P = (W * (1.0 / variance - 1.0 / noise)) @ W.T
         P.flat[:: d + 1] += 1.0 / noise
         return np.asarray(P)
 
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood of each row under the probabilistic model."""
+        check_is_fitted(self)
+        self._settle()
         X = check_table(self, X, reset=False)
-        offset = X - self.mean_
-        P = self.get_precision()
-        d = X.shape[1]
-        log_det = np.linalg.slogdet(P)[1]
-        quadratic = np.einsum("ij,ij->i", offset @ P, offset)
-        return np.asarray(-0.5 * (quadratic + d * np.log(2 * np.pi) - log_det))
+        W, variance, noise = self._model()
+        return log_likelihood(X, self.mean_.astype(np.float64), W, variance, noise)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows."""
@@ -206,3 +234,12 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _rest(found: Principal, k: int, dtype: Any) -> float:
+    """The scatter outside the first k axes, 0 where it is rounding."""
+    if len(found.lam) == min(found.n_rows, len(found.mean)):
+        # All eigenvalues are known: their sum is more accurate than a difference.
+        return float(found.lam[k : max(found.rank(dtype), k)].sum())
+    rest = found.total - float(found.lam[:k].sum())
+    return rest if rest > 10 * float(np.finfo(dtype).eps) * found.total else 0.0

@@ -1,32 +1,45 @@
 """Neighbour learning by radius (section 10.1): all fitted rows within a distance vote or average.
 
-The votes, averages and weights are those of knn.py; a neighbourhood may hold any number of rows,
+The votes, averages and weights are those of voting.py; a neighbourhood may hold any number of rows,
 or none. Where there is none the regressor answers NaN, with a warning, and the classifier refuses
 unless it was given an `outlier_label`.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 
-from nearfold.errors import InputError
-from nearfold.methods.knn import (
-    HUGE,
-    NeighborClassifier,
-    Neighborhoods,
-    NeighborRegressor,
-    inverse_distances,
-    weigh,
+from nearfold.errors import InputError, warn
+from nearfold.methods.neighbor_base import (
+    RADIUS,
+    WEIGHTS,
+    NeighborsEstimator,
+    RadiusNeighborsMixin,
 )
-from nearfold.methods.neighbor_search import NeighborSearch, RadiusNeighborsMixin
-from nearfold.notation import Array, Floats
+from nearfold.methods.neighbor_predict import (
+    CLASSIFIER_STATE,
+    REGRESSOR_STATE,
+    AveragingMixin,
+    VotingMixin,
+)
+from nearfold.methods.voting import Neighborhoods, radius_neighborhoods
+from nearfold.notation import Array, Floats, Ints
+from nearfold.state import list_of, optional
 
 
-class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
+class _RadiusEstimator(RadiusNeighborsMixin, NeighborsEstimator):
     """Neighbourhoods of all within a radius."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **NeighborsEstimator._parameter_constraints,
+        "radius": RADIUS,
+        "weights": WEIGHTS,
+    }
 
     def __init__(
         self,
@@ -41,46 +54,70 @@ class _ByRadius(RadiusNeighborsMixin, NeighborSearch):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
+        super().__init__(algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose)
         self.radius = radius
         self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
-    def _neighborhoods(self, X: Any) -> Neighborhoods:
-        query, row, distance, m = self._within(X, None)
-        counted = np.ones(len(row)) if self._row_weight is None else self._row_weight[row]
-        if self.weights == "distance":
-            exact = np.bincount(query[(distance == 0) & (counted > 0)], minlength=m) > 0
-            nearest = np.full(m, HUGE)
-            np.minimum.at(nearest, query[distance > 0], distance[distance > 0])
-            weight = counted * inverse_distances(distance, nearest[query], exact[query])
-        elif callable(self.weights):
-            ends = np.searchsorted(query, np.arange(1, m))
-            parts = [self.weights(part) for part in np.split(distance, ends)]
-            weight = counted * np.concatenate([np.asarray(p, dtype=np.float64) for p in parts])
-        else:
-            weight = weigh(self.weights, distance, counted)
-        return Neighborhoods(query, row, weight, m)
+    def _neighborhoods(self, Q: Any) -> Iterator[Neighborhoods]:
+        return radius_neighborhoods(
+            self.index_, Q, float(self.radius), self.weights, self._row_weight
+        )
 
 
-class RadiusNeighborsRegressor(_ByRadius, NeighborRegressor):
+class RadiusNeighborsRegressor(AveragingMixin, RegressorMixin, _RadiusEstimator):
     """Predict the mean target of all fitted rows within a radius; NaN where there is none.
 
-    Parameters are scikit-learn's; `fit` also takes `sample_weight`.
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Radius of the neighbourhoods.
+    weights : {"uniform", "distance"}, callable or None, default="uniform"
+        Weight of a neighbour by its distance.
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose
+        As in `NearestNeighbors`.
+
+    Attributes
+    ----------
+    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_
+        As in `NearestNeighbors`.
     """
 
+    fitted_state = REGRESSOR_STATE
 
-class RadiusNeighborsClassifier(_ByRadius, NeighborClassifier):
+
+class RadiusNeighborsClassifier(VotingMixin, ClassifierMixin, _RadiusEstimator):
     """Classify by the vote of all fitted rows within a radius.
 
-    Parameters are scikit-learn's; `fit` also takes `sample_weight`. A query with no row in
-    reach is an error, unless `outlier_label` gives it a label (or "most_frequent").
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Radius of the neighbourhoods.
+    weights : {"uniform", "distance"}, callable or None, default="uniform"
+        Weight of a neighbour by its distance.
+    outlier_label : label, list of labels, "most_frequent" or None, default=None
+        Label of a row with nothing in reach, one per output; None makes such a row an error.
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose
+        As in `NearestNeighbors`.
+
+    Attributes
+    ----------
+    classes_ : array, or list of arrays for several outputs
+        The classes.
+    outputs_2d_ : bool
+        Whether y had several columns.
+    outlier_label_ : list or None
+        Label of rows with nothing in reach, one per output.
+    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_
+        As in `NearestNeighbors`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_RadiusEstimator._parameter_constraints,
+        "outlier_label": [Integral, str, "array-like", None],
+    }
+    fitted_state = CLASSIFIER_STATE.extended(
+        outlier_label_=optional(list_of(lambda value, sizes: None)),
+    )
 
     def __init__(
         self,
@@ -96,78 +133,86 @@ class RadiusNeighborsClassifier(_ByRadius, NeighborClassifier):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
+        super().__init__(
+            radius,
+            weights=weights,
+            algorithm=algorithm,
+            leaf_size=leaf_size,
+            p=p,
+            metric=metric,
+            metric_params=metric_params,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
         self.outlier_label = outlier_label
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
-    def _after_fit(self, y: Array) -> None:
-        """Fix the label of outliers, one per output."""
-        lists = self._class_lists()
-        self.outlier_label_: Any = None
-        if self.outlier_label is None:
-            return
-        if isinstance(self.outlier_label, str) and self.outlier_label == "most_frequent":
-            labels = [
-                classes[np.bincount(self._label[:, output], self._row_weight).argmax()]
-                for output, classes in enumerate(lists)
-            ]
-        elif isinstance(self.outlier_label, list | tuple | np.ndarray):
-            labels = list(self.outlier_label)
-            if len(labels) != len(lists):
-                raise InputError(
-                    f"outlier_label has {len(labels)} labels, and there are {len(lists)} outputs."
-                )
-        else:
-            labels = [self.outlier_label] * len(lists)
-        for classes, label in zip(lists, labels, strict=True):
-            if np.ndim(label) > 0 or not np.can_cast(
-                np.asarray(label).dtype, classes.dtype, "same_kind"
-            ):
-                raise TypeError(
-                    f"The outlier_label of classes {classes} is supposed to be a scalar of the "
-                    f"same dtype as y, but is {label!r}."
-                )
-        self.outlier_label_ = labels
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RadiusNeighborsClassifier:
+        """Store the rows, their classes and, if given, their weights."""
+        super().fit(X, y, sample_weight)
+        self.outlier_label_ = outlier_labels(
+            self.outlier_label, self._class_lists(), self._label, self._row_weight
+        )
+        return self
 
-    def _outliers(self, votes: Floats) -> Array:
-        """Rows that nobody votes for; an error if there is no label for them."""
-        alone = votes.sum(axis=1) == 0
-        if alone.any() and self.outlier_label_ is None:
+    def _label_unreached(self, found: Ints, classes: Array, output: int) -> Array:
+        alone = found < 0
+        winners = classes[np.maximum(found, 0)]
+        if not alone.any():
+            return winners
+        if self.outlier_label_ is None:
             raise InputError(
                 f"No neighbors found for {int(alone.sum())} rows (first: "
                 f"{np.flatnonzero(alone)[:5].tolist()}): use a larger radius, give them an "
                 "outlier_label, or leave them out."
             )
-        return alone
-
-    def _winners(self, votes: Floats, classes: Array, output: int) -> Array:
-        alone = self._outliers(votes)
-        winners = super()._winners(votes, classes, output)
-        if alone.any():
-            label = np.asarray(self.outlier_label_[output])
-            winners = winners.astype(np.result_type(winners, label))
-            winners[alone] = label
+        label = np.asarray(self.outlier_label_[output])
+        winners = winners.astype(np.result_type(winners, label))
+        winners[alone] = label
         return winners
 
-    def _complete(self, votes: Floats, output: int) -> Floats:
+    def _fill_unreached(self, share: Floats, classes: Array, output: int) -> None:
         """An outlier has all its weight on its label, if that is a class, and else none."""
-        alone = self._outliers(votes)
-        if alone.any():
-            label = self.outlier_label_[output]
-            place = np.flatnonzero(self._class_lists()[output] == label)
-            if len(place):
-                votes[alone, place[0]] = 1.0
-            else:
-                warnings.warn(
-                    f"Outlier label {label} is not in training classes. All class probabilities "
-                    "of outliers will be assigned with 0.",
-                    stacklevel=3,
-                )
-        return votes
+        alone = share.sum(axis=1) == 0
+        if not alone.any():
+            return
+        self._label_unreached(np.where(alone, -1, 0), classes, output)  # refuses without a label
+        label = (self.outlier_label_ or [])[output]
+        place = np.flatnonzero(classes == label)
+        if len(place):
+            share[alone, place[0]] = 1.0
+        else:
+            warn(
+                f"Outlier label {label} is not in training classes. All class probabilities of "
+                "outliers will be assigned with 0.",
+                UserWarning,
+            )
+
+
+def outlier_labels(
+    given: Any, lists: list[Array], label: Ints, row_weight: Floats | None
+) -> list[Any] | None:
+    """The label of rows that nobody votes for, one per output; None if there is none."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "most_frequent":
+        chosen = [
+            classes[np.bincount(label[:, output], row_weight).argmax()]
+            for output, classes in enumerate(lists)
+        ]
+    elif isinstance(given, list | tuple | np.ndarray):
+        chosen = list(given)
+        if len(chosen) != len(lists):
+            raise InputError(
+                f"The length of outlier_label: {chosen} is inconsistent with the output length: "
+                f"{len(lists)}"
+            )
+    else:
+        chosen = [given] * len(lists)
+    for classes, one in zip(lists, chosen, strict=True):
+        if np.ndim(one) > 0 or not np.can_cast(np.asarray(one).dtype, classes.dtype, "same_kind"):
+            raise TypeError(
+                f"The outlier_label of classes {classes} is supposed to be a scalar of the same "
+                f"dtype as y, but is {one!r}."
+            )
+    return chosen

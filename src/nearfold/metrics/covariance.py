@@ -6,7 +6,10 @@ if the columns are mixed by an invertible matrix. No labels are used.
 Where the covariance is singular M is its pseudo-inverse: directions in which the rows do not vary
 carry no distance.
 
-Cost: O(m d min(m, d)) time.
+The rows are factored in blocks (TSQR) and the axes are the singular vectors of the small factor, so
+that small variances keep their digits.
+
+Cost: O(m d min(m, d)) time, memory for some blocks of rows and O(d min(m, d)).
 """
 
 from __future__ import annotations
@@ -17,26 +20,25 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
-from nearfold.linalg import thin_svd
 from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.preparation import rounding_of
 from nearfold.metrics.tuples import look_up
+from nearfold.metrics.whitening import centred_factor, whiten_factor
 from nearfold.notation import Array, Floats
 
 
 def inverse_root_of_covariance(X: Array) -> Floats:
-    """L (r, d) with L^T L the (pseudo-)inverse of the covariance: axes over their spread."""
-    m = len(X)
-    centred = X - X.mean(axis=0, dtype=np.float64)
-    total = float(np.einsum("ij,ij->", centred, centred))
+    """L (r, d) with L^T L the (pseudo-)inverse of the covariance matrix."""
+    R = centred_factor(X, "The covariance")
+    total = float(np.einsum("ij,ij->", R, R))
     refuse_overflow(total, X)
     refuse_vanishing(total, X, X.dtype)
-    _, s, axes = thin_svd(centred, "the centred rows")  # of the rows: it does not square errors
-    # Deviations of values that are themselves rounded are known to eps times the values.
-    noise = float(np.finfo(X.dtype).eps) * float(np.abs(X).max()) * np.sqrt(m)
-    keep = s > max(max(X.shape) * np.finfo(np.float64).eps * s[:1].max(initial=0.0), noise)
-    if not keep.any():
+    A = whiten_factor(R, len(X) - 1, rounding_of(X))
+    if A.shape[1] < np.count_nonzero(A.any(axis=1)):  # singular: the pseudo-inverse
+        A = whiten_factor(R, len(X) - 1, rounding_of(X), scale=False)
+    if A.shape[1] == 0:
         raise InputError("all rows are equal: there is no spread to measure distances by.")
-    return np.asarray(axes[keep] * (np.sqrt(m - 1) / s[keep])[:, None])
+    return np.asarray(A.T)
 
 
 class Covariance(MahalanobisMetric):

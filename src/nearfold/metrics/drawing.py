@@ -11,23 +11,10 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError, warn
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.tuples import Tuples
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Ints
-
-_ROWS = 4096  # looked at a time, so that no second table in float64 is made
-
-
-def order_by_value(X: Array, label: Ints) -> Ints:
-    """An order of the rows that does not depend on how they were given (equal rows excepted)."""
-    direction = np.random.RandomState(0).standard_normal(X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = X.std(axis=0, dtype=np.float64)
-        scale = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
-        mean, weight = X.mean(axis=0, dtype=np.float64), direction / scale
-        spans = (slice(a, a + _ROWS) for a in range(0, len(X), _ROWS))
-        place = np.concatenate([(X[span] - mean) @ weight for span in spans])
-    return np.lexsort((place, label))
 
 
 def default_count(n_classes: int, n_constraints: int | None) -> int:

@@ -8,16 +8,9 @@ nearest to a prior A0 in the LogDet divergence; slack, priced by gamma, makes it
 
     D(A, A0) = tr(A A0^-1) - logdet(A A0^-1) - d
 
-Symbols: v_c the difference of pair c; delta_c = +1 for must-link, -1 for cannot-link; lam_c >= 0
-its multiplier. At the optimum
-
-    A^-1 = A0^-1 + sum_c delta_c lam_c v_c v_c^T,   1 / xi_c = 1 / b_c - delta_c lam_c / gamma
-
-Steps: bounds from the distances of the points. With slack, xi_c is known from A (just what it
-needs), which leaves a smooth convex function of A: solved over A = C L^T L C^T, A0 = C C^T, by
-near_prior.py, with its certificate. Without slack (gamma = inf): the paper's cyclic Bregman
-projections, one constraint after the other, each a rank-one update of A (compiled), until all
-bounds are kept and the duality gap is closed.
+Steps
+  1. the bounds u and l, percentiles of the distances of the points
+  2. the optimal A, to a certified gap (itml_solver.py)
 
 Cost: O(n d^2 + d^3) per step or sweep for n pairs; memory O(n d + d^2).
 
@@ -34,21 +27,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.spatial.distance import pdist
 
-from nearfold.errors import InputError, warn
-from nearfold.inputs import refuse_extreme
+from nearfold.errors import InputError
+from nearfold.metrics.itml_solver import learn_map
 from nearfold.metrics.learners import LabelsOnly, PairLearner
-from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
-from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, warn_unless_converged
-from nearfold.run import one_blas_thread, random_state, reporter
+from nearfold.notation import Array, Floats
+from nearfold.optim import warn_unless_converged
+from nearfold.run import random_state
 
 _SAMPLE = 1500  # points whose distances give the bounds: about a million pairs
-_REFRESH = 20  # sweeps after which A is computed anew, against the drift of its updates
 
 
 def percentile_bounds(points: Array, prior: Floats) -> Floats:
@@ -61,7 +53,8 @@ def percentile_bounds(points: Array, prior: Floats) -> Floats:
         unique = unique[np.sort(kept)]
     centred = unique - unique.mean(axis=0, dtype=np.float64)
     distance = pdist(centred @ cholesky(prior, lower=True))
-    return np.asarray(np.percentile(distance[distance > 0], (5, 95)))
+    distance = distance[distance > 0]
+    return np.asarray(np.percentile(distance, (5, 95), overwrite_input=True))
 
 
 def check_bounds(bounds: Any) -> Floats:
@@ -77,96 +70,6 @@ def check_bounds(bounds: Any) -> Floats:
             f"they are {bounds!r}."
         )
     return found
-
-
-def slack_price(p: Floats, delta: Floats, b: Floats, gamma: float) -> tuple[float, Floats]:
-    """gamma sum (xi/b - log(xi/b) - 1) with the least slack for squared distances p; multipliers.
-
-    A must-link pair within its bound needs no slack, xi = b; one beyond needs xi = p. So it is a
-    smooth convex function of p, and its derivative delta lam follows from 1/xi.
-    """
-    xi = np.where(delta > 0, np.maximum(p, b), np.minimum(p, b))
-    ratio = xi / b
-    return gamma * float(np.sum(ratio - np.log(ratio) - 1)), gamma * delta * (1 / b - 1 / xi)
-
-
-def solve_with_slack(
-    Y: Floats, delta: Floats, b: Floats, gamma: float, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
-    """L with A = L^T L nearest to the identity, and the multipliers, gamma finite."""
-
-    def loss(L: Floats) -> tuple[float, Floats]:
-        Z = Y @ L.T
-        value, lam = slack_price(np.einsum("ij,ij->i", Z, Z), delta, b, gamma)
-        return value, 2 * (Z.T * (delta * lam)) @ Y
-
-    ended = minimise_near_identity(loss, np.eye(Y.shape[1]), tol, max_iter, "ITML")
-    Z = Y @ ended.x.T
-    return ended, slack_price(np.einsum("ij,ij->i", Z, Z), delta, b, gamma)[1]
-
-
-def map_of_multipliers(Y: Floats, delta: Floats, lam: Floats) -> tuple[Floats, float]:
-    """L with A = L^T L, and -logdet A, from A^-1 = I + sum delta lam y y^T."""
-    R = cholesky(np.eye(Y.shape[1]) + (Y.T * (delta * lam)) @ Y, lower=True)
-    L = solve_triangular(R, np.eye(len(R)), lower=True)
-    return L, 2.0 * float(np.log(np.diagonal(R)).sum())
-
-
-def solve_without_slack(
-    Y: Floats, delta: Floats, b: Floats, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
-    """The same for gamma = inf, by sweeps of projections onto one constraint after the other.
-
-    The divergence D of the A of lam, plus the sum of delta lam (p - b), bounds the optimum from
-    below; D itself does so from above once no bound is violated.
-    """
-    from nearfold.kernels.itml import project_all
-
-    report, history = reporter(), list[float]()
-    lam, A, L = np.zeros(len(Y)), np.eye(Y.shape[1]), np.eye(Y.shape[1])
-    converged, reason = False, "some bounds are still violated"
-    for sweep in range(1, max_iter + 1):
-        project_all(A, Y, delta, 1 / b, lam)
-        report("ITML", sweep, max_iter)
-        try:
-            L, divergence = map_of_multipliers(Y, delta, lam)
-        except LinAlgError:
-            reason = "the bounds contradict each other"
-            break
-        Z = Y @ L.T
-        p = np.einsum("ij,ij->i", Z, Z)
-        divergence -= float(np.sum(delta * lam * p))  # tr(A) - d, from tr(A A^-1) = d
-        gap = abs(float(np.sum(delta * lam * (p - b))))
-        history.append(divergence)
-        if gap <= tol * max(divergence, 1.0) and (delta * (p / b - 1) <= tol).all():
-            converged, reason = True, "all bounds are kept"
-            break
-        if sweep % _REFRESH == 0:
-            A = L.T @ L
-    value = history[-1] if history else np.inf
-    return Ended(L, value, converged, reason, len(history), history), lam
-
-
-def learn_map(
-    V: Floats, sign: Ints, prior: Floats, bounds: Floats, gamma: float, tol: float, max_iter: int
-) -> tuple[Ended, Floats, Floats]:
-    """How it ended, the map with A = map^T map, and the multiplier of every pair."""
-    told = np.einsum("ij,ij->i", V, V) > 0  # equal points give nothing that A could act on
-    if not told[sign < 0].all():
-        warn(
-            f"{int((~told[sign < 0]).sum())} cannot-link pairs are of equal points, which no "
-            "metric tells apart: they are left out."
-        )
-    b = np.where(sign > 0, bounds[0] ** 2, bounds[1] ** 2)[told]
-    delta, C = sign[told].astype(np.float64), cholesky(prior, lower=True)
-    lam = np.zeros(len(told))
-    with one_blas_thread():
-        Y = np.ascontiguousarray(V[told] @ C)
-        if np.isinf(gamma):
-            ended, lam[told] = solve_without_slack(Y, delta, b, tol, max_iter)
-        else:
-            ended, lam[told] = solve_with_slack(Y, delta, b, gamma, tol, max_iter)
-    return ended, ended.x @ C.T, lam
 
 
 class ITML(PairLearner):
@@ -252,7 +155,8 @@ class ITML(PairLearner):
             raise InputError(f"gamma={self.gamma}: the price of slack is positive.")
         if not self.tol > 0 or self.max_iter < 1:
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(pairs.X, axis=0).max()), np.float64)
+        require_matrices("ITML", pairs.X.shape[1], 46, len(pairs.rows), 6)
+        refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
         bounds = percentile_bounds(pairs.X, prior) if self._bounds is None else self._bounds
         ended, L, self.multipliers_ = learn_map(

@@ -44,12 +44,12 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.spatial.distance import cdist
 
-from nearfold.blocks import require_memory
+from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
-from nearfold.linalg import top_eigenpairs
-from nearfold.linalg.within import diagonalise, whiten_within
+from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
 from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.rca import centre, check_rank, rounding_of
+from nearfold.metrics.preparation import centre, check_rank, rounding_of
+from nearfold.metrics.whitening import whiten_scatter
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread, thread_count
@@ -74,13 +74,9 @@ def local_scales(X: Floats, k: int) -> Floats:
 
 def affinities(X: Floats, square: Floats, sigma: Floats, rows: slice) -> Floats:
     """Some rows of A, of one class."""
-    near = sigma[rows].min() * sigma.min()
-    if near > 1e-4 * square.max():
-        D2 = X[rows] @ X.T
-        D2 *= -2
-        D2 += square[rows, None]
-        D2 += square
-    else:  # differences of squares would be rounding beside such scales
+    if sigma[rows].min() * sigma.min() > 1e-4 * square.max():
+        D2 = squared_distances(X[rows], X, square[rows], square)
+    else:  # beside scales as small as these the error of the product would count
         D2 = cdist(X[rows], X, "sqeuclidean")
     D2 /= -sigma[rows, None]
     D2 /= sigma
@@ -100,14 +96,13 @@ def local_scatter(X: Floats, sigma: Floats) -> tuple[Floats, float]:
     m, d = X.shape
     if sigma.max(initial=0.0) == 0:
         return np.zeros((d, d)), 0.0
-    step = max(1, _CELLS // m)
-    spans = [slice(a, a + step) for a in range(0, m, step)]
-    task = partial(pull_of_rows, X, np.einsum("ij,ij->i", X, X), sigma)
+    blocks = spans(m, max(1, _CELLS // m))
+    task = partial(pull_of_rows, X, square_norms(X), sigma)
     parts: Iterator[tuple[Floats, float]]
-    if len(spans) == 1:  # a small class is not worth a pool
-        parts = map(task, spans)
+    if len(blocks) == 1:  # a small class is not worth a pool
+        parts = map(task, blocks)
     else:
-        parts = map_in_order(task, spans, label="affinities", total=len(spans))
+        parts = map_in_order(task, blocks, label="affinities", total=len(blocks))
     G, total = np.zeros((d, d)), 0.0
     for part, weight in parts:
         G, total = G + part, total + weight
@@ -118,23 +113,16 @@ def local_scatters(Z: Floats, label: Ints, k: int) -> tuple[Floats, Floats, floa
     """S_w and S_b of centred rows, and the sum of the weights of S_w."""
     m, d = Z.shape
     S_w, S_b, weight = np.zeros((d, d)), np.zeros((d, d)), 0.0
-    for c in range(int(label.max()) + 1):
-        X = Z[label == c]
-        m_c, mu_c = len(X), X.mean(axis=0)
-        X -= mu_c
-        G, total = local_scatter(X, local_scales(X, k))
-        S_w += G / m_c
-        weight += total / m_c
-        S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
+    with one_blas_thread():  # small classes do not go through a pool, whose tasks have one anyway
+        for c in range(int(label.max()) + 1):
+            X = Z[label == c]
+            m_c, mu_c = len(X), X.mean(axis=0)
+            X -= mu_c
+            G, total = local_scatter(X, local_scales(X, k))
+            S_w += G / m_c
+            weight += total / m_c
+            S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
     return S_w, S_b, weight
-
-
-def whitening_of(S: Floats, rounding: Floats) -> Floats:
-    """Q (d, r) with Q^T S Q = I, r the rank of S."""
-    varies = np.diagonal(S) > rounding**2
-    S = np.where(np.outer(varies, varies), S, 0.0)
-    tol = 100 * len(S) * float(np.finfo(np.float64).eps)  # S is a product: errors are squared
-    return whiten_within(diagonalise(S), rounding, tol)
 
 
 def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floats, Floats]:
@@ -142,13 +130,16 @@ def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floa
 
     `rounding`: the root of what the rounding of each column may add to S_w.
     """
-    Q = whitening_of(S_w, rounding)
+    tol = 100 * len(S_w) * float(np.finfo(np.float64).eps)  # S_w is a product: errors are squared
+    Q = whiten_scatter(S_w, rounding, tol)
     if Q.shape[1] == 0:
         raise InputError(
             "no column varies within the classes, so there is no scale on which to compare them: "
             "LFDA needs some spread inside at least one class."
         )
-    lost = whitening_of(S_w + S_b, rounding).shape[1] - Q.shape[1] if Q.shape[1] < len(Q) else 0
+    lost = 0
+    if Q.shape[1] < len(Q):
+        lost = whiten_scatter(S_w + S_b, rounding, tol).shape[1] - Q.shape[1]
     if lost > 0:
         warn(
             f"rows vary in {lost} directions (of {len(Q)}) in which near rows of a class do not; "

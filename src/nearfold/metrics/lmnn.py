@@ -1,7 +1,7 @@
 """Large margin nearest neighbours (Weinberger and Saul 2009).
 
-Every row's nearest neighbours of its own class are drawn near, and rows of other classes that
-come within a margin of them, the impostors, are pushed away.
+Every row's nearest neighbours of its own class, its targets, are pulled towards it; rows of other
+classes that come within a margin of them, the impostors, are pushed away.
 
 Symbols: X (m, d), L (r, d), Z = X L^T; j ~> i: row j is one of the k target neighbours of row i,
 fixed at the start; d_ij^2 = |z_i - z_j|^2; [t]+ = max(t, 0); mu the weight `regularization`.
@@ -11,15 +11,15 @@ fixed at the start; d_ij^2 = |z_i - z_j|^2; [t]+ = max(t, 0); mu the weight `reg
 Steps
   1. the k nearest rows of its own class for every row, in the given space: its targets
   2. L-BFGS on f, from `init`; f is convex in M = L^T L
-  3. the map in the one form of mahalanobis.py
+  3. bring the map into the canonical form of mahalanobis.py
 
-Impostors are looked for anew in every evaluation, all of them, in blocks of rows against all rows
-of other classes; only pairs inside the margin are kept, as a sparse block.
+Every evaluation finds all impostors, in blocks of rows against all rows; only pairs inside the
+margin are kept, as a sparse block.
 
 Cost: O(m^2 r) time per evaluation; memory: a block of rows x m per thread, and its impostors.
 
-Departures: metric-learn follows the gradient with a step size, `learn_rate`, that is accepted here
-and not needed. `min_iter` likewise. A class with fewer than k + 1 rows has fewer targets, with a
+Departures: metric-learn's gradient descent has a step size, `learn_rate`, and `min_iter`; both are
+accepted and have no effect on L-BFGS. A class with fewer than k + 1 rows has fewer targets, with a
 warning. `trace_penalty` adds trace_penalty * m * trace(M) * v, v the mean variance of
 the columns, which draws M towards low rank.
 """
@@ -34,21 +34,22 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.errors import InputError, warn
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg import square_norms
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.nca import check_map, initial_map
-from nearfold.metrics.soft_neighbors import (
-    Points,
+from nearfold.metrics.linear_map import check_map, initial_map
+from nearfold.metrics.pair_blocks import (
+    Block,
+    augmented,
     block_size,
-    centred,
     groups_of,
-    mean_variance,
     plan_blocks,
     project,
     pull_back,
     require_blocks,
     run_tasks,
 )
+from nearfold.metrics.preparation import centre_in_order, mean_variance
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import minimise, warn_unless_converged
@@ -84,57 +85,61 @@ def margin_loss(
     X: Array, starts: Ints, targets: Targets, L: Floats, mu: float
 ) -> tuple[float, Floats]:
     """f(L) and its gradient; rows sorted by class."""
-    points = Points.of(project(X, L))
-    Z, m = points.Z, len(points.Z)
-    norms = points.right[-1]
-    pulled = Z[targets.i] - Z[targets.j]
-    d_near = np.einsum("ij,ij->i", pulled, pulled)
+    Z = project(X, L)
+    Z = Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype)
+    (m, r), (left, right) = Z.shape, augmented(Z)
+    d_near = square_norms(Z[targets.i] - Z[targets.j])
     buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=Z.dtype))
 
-    def run(task: list[tuple[int, int, int]]) -> tuple[float, list[Ints], Floats]:
-        value, counts, G = 0.0, [], np.zeros(Z.shape)
+    def run(task: list[Block]) -> tuple[float, list[Floats], Floats]:
+        value, counts, G = 0.0, [np.empty(0)], np.zeros(Z.shape)
         for lo, hi, c in task:
             near = targets.of(lo, hi, d_near)
-            if near.shape[1] == 0:
-                counts.append(np.empty(0, dtype=np.int64))
-                continue
-            T = np.matmul(points.left[lo:hi], points.right, out=buffers.get()[: hi - lo])
-            T[:, starts[c] : starts[c + 1]] = -np.inf
-            # d_il^2 = |z_i|^2 - T_il < 1 + d_ij^2 for some target j
-            inside = np.flatnonzero(T > (norms[lo:hi] - 1 - near.max(axis=1))[:, None])
-            row = inside // m
-            far = inside - row * m
-            excess = near[row] + (1 - norms[lo:hi][row] + T.ravel()[inside])[:, None]
-            active = excess > 0
-            value += float(np.sum(excess, where=active, dtype=np.float64))
-            counts.append(_sum_by(row, active, hi - lo).ravel())
-            G += _pushed(Z, lo, hi, row, far, active.sum(axis=1, dtype=np.float64))
+            if near.shape[1]:
+                T = np.matmul(left[lo:hi], right, out=buffers.get()[: hi - lo])
+                T[:, starts[c] : starts[c + 1]] = -np.inf
+                part, active, W = impostors(T, near, right[-1, lo:hi])
+                value += part
+                counts.append(active.ravel())
+                add_pushed(G, Z, lo, hi, W)
         return value, counts, G
 
     push, G, counts = 0.0, np.zeros(Z.shape), []
-    for part, counted, moved in run_tasks(run, plan_blocks(starts), points):
+    for part, active, moved in run_tasks(run, plan_blocks(starts, m), float(m) * m, r):
         push += part
         G += (1 - mu) * moved
-        counts += counted
+        counts += active
     weight = mu + (1 - mu) * np.concatenate(counts)
     pull = sparse.csr_array((weight, targets.j, targets.first), shape=(m, m))
     G += (pull.sum(axis=1) + pull.sum(axis=0))[:, None] * Z - pull @ Z - pull.T @ Z
     return mu * float(d_near.sum(dtype=np.float64)) + (1 - mu) * push, 2.0 * pull_back(G, X)
 
 
-def _sum_by(row: Ints, active: Array, n: int) -> Ints:
-    """For every row and target, how many impostors are active."""
-    return np.column_stack([np.bincount(row, active[:, t], n) for t in range(active.shape[1])])
+def impostors(T: Array, near: Array, norms: Array) -> tuple[float, Floats, sparse.csr_array]:
+    """The loss of a block of rows; per target, and as W (rows, m) per pair, how often it is active.
+
+    T_il = |z_i|^2 - d_il^2, and -inf for rows l of the own class; near (rows, k): d_ij^2.
+    """
+    b, m = T.shape
+    inside = np.flatnonzero(T > (norms - 1 - near.max(axis=1))[:, None])  # d_il^2 < 1 + d_ij^2
+    row = inside // m
+    rest = 1 - norms[row] + T.ravel()[inside]  # 1 - d_il^2
+    value, counts, weight = 0.0, np.zeros(near.shape), np.zeros(len(inside))
+    for t in range(near.shape[1]):
+        excess = near[row, t] + rest
+        active = excess > 0
+        value += float(np.sum(excess, where=active, dtype=np.float64))
+        counts[:, t] = np.bincount(row, active, b)
+        weight += active
+    first = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=b))])
+    return value, counts, sparse.csr_array((weight, inside - row * m, first), shape=(b, m))
 
 
-def _pushed(Z: Array, lo: int, hi: int, row: Ints, far: Ints, weight: Floats) -> Floats:
-    """The gradient (halved) of -sum weight |z_row - z_far|^2 over all rows."""
-    m = len(Z)
-    first = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=hi - lo))])
-    W = sparse.csr_array((weight, far, first), shape=(hi - lo, m))
-    G = np.asarray(W.T @ Z[lo:hi]) - np.bincount(far, weight, m)[:, None] * Z
-    G[lo:hi] += W @ Z - np.bincount(row, weight, hi - lo)[:, None] * Z[lo:hi]
-    return np.asarray(G, dtype=np.float64)
+def add_pushed(G: Floats, Z: Array, lo: int, hi: int, W: sparse.csr_array) -> None:
+    """Add the gradient (halved) of -sum_il W_il |z_i - z_l|^2, i from lo to hi, to G."""
+    G += W.T @ Z[lo:hi]
+    G -= W.sum(axis=0)[:, None] * Z
+    G[lo:hi] += W @ Z - W.sum(axis=1)[:, None] * Z[lo:hi]
 
 
 class LMNN(LabelLearner):
@@ -197,10 +202,10 @@ class LMNN(LabelLearner):
         X, label = self._labelled(X, y)
         init, r = check_map(self.init, X, self.n_components)
         self._warn_of_small_classes(np.bincount(label))
-        order = order_by_value(X, label)
-        X = centred(X, order)
-        _, starts = groups_of(label[order])
         require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
+        order = order_by_value(X, label)
+        X = centre_in_order(X, order)
+        _, starts = groups_of(label[order])
         L = initial_map(init, X, label[order], r, random_state(self.random_state))
         targets = target_neighbors(X, starts, self.n_neighbors)
         penalty = self.trace_penalty * len(X) * mean_variance(X)

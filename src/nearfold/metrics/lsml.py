@@ -1,8 +1,8 @@
 """Metric learning from relative comparisons by least squared residuals (Liu, Guo, Zhang, Xu,
 Jin and Chen 2012).
 
-Of a quadruplet (a, b, c, d) it is told that a and b are nearer than c and d. What is minimised is
-the sum of the squared residuals of the comparisons that fail, and the distance to a prior M0:
+A quadruplet (a, b, c, d) says that a and b are nearer than c and d. The objective is the sum of the
+squared residuals of the comparisons that fail, plus a divergence from a prior M0:
 
     sum_q w_q max(d_M(a, b) - d_M(c, d), 0)^2  +  tr(M M0^-1) - logdet M
 
@@ -11,7 +11,7 @@ s + t - 2 sqrt(s t), and it decreases in t until it is 0.
 
 Symbols: M0 = C C^T; M = C N C^T with N = L^T L positive definite; y = C^T v the differences in
 coordinates in which the prior is the identity and the regulariser tr(N) - logdet(N). Over L the
-problem is smooth, and near_prior.py solves it with a certificate: `tol` bounds its r.
+problem is smooth, and optim/log_det.py solves it with a certificate: `tol` bounds its r.
 
 Cost: O(n d^2 + d^3) per step for n quadruplets; memory O(n d + d^2).
 
@@ -28,13 +28,13 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from nearfold.errors import InputError
-from nearfold.inputs import refuse_extreme
 from nearfold.metrics.learners import LabelsOnly, QuadrupletLearner
-from nearfold.metrics.near_prior import minimise_near_identity
+from nearfold.metrics.preparation import refuse_extreme_spread, require_matrices
 from nearfold.metrics.prior import initial_metric
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Floats
-from nearfold.optim import Ended, warn_unless_converged
+from nearfold.optim import OptimizationResult, warn_unless_converged
+from nearfold.optim.log_det import minimise_near_identity
 from nearfold.run import one_blas_thread, random_state
 
 
@@ -55,8 +55,8 @@ def squared_residuals(
 
 def learn_map(
     near: Floats, far: Floats, weights: Floats, prior: Floats, tol: float, max_iter: int
-) -> tuple[Ended, Floats]:
-    """How it ended, and the map with M = map^T map, from the differences of the two pairs."""
+) -> tuple[OptimizationResult, Floats]:
+    """The result, and the map with M = map^T map, from the differences of the two pairs."""
     C = cholesky(prior, lower=True)
     with one_blas_thread():
         Y_near, Y_far = near @ C, far @ C
@@ -67,8 +67,8 @@ def learn_map(
         # The residuals grow as the square of L, so the best multiple of the prior is known.
         d, cost = len(C), loss(np.eye(len(C)))[0]
         start = np.sqrt(d / (d + cost)) * np.eye(d)
-        ended = minimise_near_identity(loss, start, tol, max_iter, "LSML")
-    return ended, ended.x @ C.T
+        result = minimise_near_identity(loss, start, tol, max_iter, "LSML")
+    return result, result.x @ C.T
 
 
 class LSML(QuadrupletLearner):
@@ -117,7 +117,8 @@ class LSML(QuadrupletLearner):
     def _learn(self, quadruplets: Tuples, weights: Floats) -> None:
         if not self.tol > 0 or self.max_iter < 1:
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive.")
-        refuse_extreme(float(np.ptp(quadruplets.X, axis=0).max()), np.float64)
+        require_matrices("LSML", quadruplets.X.shape[1], 46, len(quadruplets.rows), 9)
+        refuse_extreme_spread(quadruplets.X)
         prior = initial_metric(quadruplets.X, self.prior, random_state(self.random_state))
         ended, L = learn_map(
             quadruplets.differences(0, 1),

@@ -10,11 +10,11 @@ Symbols: X (m, d), y the targets, L (r, d), Z = X L^T, p_ij the soft neighbours 
     df     = - sum_ij W_ij d|z_i - z_j|^2,  W_ij = 2 (yhat_i - y_i) p_ij (y_j - yhat_i)
 
 Steps
-  1. begin at the principal axes, the identity or a given map
+  1. start from the principal axes, the identity or a given map
   2. L-BFGS
-  3. the map in the one form of mahalanobis.py
+  3. bring the map into the canonical form of mahalanobis.py
 
-Cost: O(m^2 r + m d r) per iteration; never more than a block of rows against all rows in memory
+Cost: O(m^2 r + m d r) per iteration; memory for a block of rows against all rows per thread
 (soft_neighbors.py).
 
 Departures: `trace_penalty` adds trace_penalty * m * trace(M) * var(y) * v, v the mean variance of
@@ -29,19 +29,12 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.nca import check_map, initial_map
-from nearfold.metrics.soft_neighbors import (
-    Points,
-    Targets,
-    centred,
-    mean_variance,
-    project,
-    pull_back,
-    require_blocks,
-    sum_over_blocks,
-)
+from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
+from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
 from nearfold.metrics.tuples import look_up
 from nearfold.notation import Array, Floats
 from nearfold.optim import minimise, warn_unless_converged
@@ -50,27 +43,7 @@ from nearfold.run import one_blas_thread, random_state, reporting
 
 def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
     """f(L) and its gradient."""
-    points = Points.of(project(X, L))
-    weighted = points.with_one * y[:, None]
-    both = np.hstack([points.with_one, weighted])
-    width = points.with_one.shape[1]
-
-    def dense(E: Array, rows: slice, _: int, onto: Array) -> tuple[float, Array]:
-        sums = E @ both  # sum_j E_ij [z_j, 1, y_j z_j, y_j]
-        plain, with_y = sums[:, :width], sums[:, width:]
-        s = plain[:, -1:]
-        yhat = with_y[:, -1:] / s
-        off = yhat - y[rows, None]
-        pull = 2 * off / s
-        A = points.with_one[rows] * pull
-        there = np.hstack([A, A * yhat]).T @ E
-        onto += there[:width] * y - there[width:]
-        return float(np.sum(off**2, dtype=np.float64)), ((with_y - yhat * plain) * pull)[:, :-1]
-
-    f, G = sum_over_blocks(
-        points, np.array([0, len(X)]), Targets(y.astype(np.float64), by_class=False), dense
-    )
-    # G is sum_j (W_ij + W_ji)(z_j - z_i): along it distances of pairs with W > 0 shrink.
+    f, G = soft_neighbors(project(X, L), Regression(y))
     return f, 2.0 * pull_back(G, X)
 
 
@@ -134,11 +107,11 @@ class MLKR(MahalanobisMetric):
             raise InputError(
                 f"Input y contains NaN or inf (first in row {np.argmin(np.isfinite(y))})."
             )
+        require_blocks(len(X), r, X.dtype.itemsize, "MLKR")
         zero = np.zeros(len(X), dtype=np.int64)
         L = initial_map(init, X, zero, r, random_state(self.random_state))
-        require_blocks(len(X), 2 * r, X.dtype.itemsize, "MLKR")
         order = order_by_value(X, zero)
-        X = centred(X, order)
+        X = centre_in_order(X, order)
         targets = y[order] - y.mean()
         scale = float(np.sqrt(np.mean(targets**2))) or 1.0
         targets = (targets / scale).astype(X.dtype)

@@ -9,23 +9,24 @@ y the labels, p_ij the chance that row i takes row j for its neighbour.
     p_ij = exp(-|z_i - z_j|^2) / sum_{l != i} exp(-|z_i - z_l|^2),  p_ii = 0           (10.35)
     p_i  = sum_{j: y_j = y_i} p_ij           the chance that row i is classified right  (10.36)
     f(L) = sum_i p_i                         to be maximised                            (10.37)
-    df/dL = 2 sum_ij W_ij (z_i - z_j)(x_i - x_j)^T (-1),  W_ij = p_ij ([y_i = y_j] - p_i) (10.38)
+    min over L of 1 - f(L) / m               the same as a loss                         (10.38)
+
+    df/dL = -2 sum_ij W_ij (z_i - z_j)(x_i - x_j)^T,   W_ij = p_ij ([y_i = y_j] - p_i)
 
 Steps
-  1. begin at the principal or discriminant axes, the identity, or a given map
+  1. start from the principal or discriminant axes, the identity, or a given map
   2. follow the gradient: L-BFGS on all rows (`solver="lbfgs"`), or Adam on batches of rows, each
      compared with some rows drawn anew for every batch, or with all (`solver="stochastic"`)
-  3. put the map into the one form of mahalanobis.py
+  3. bring the map into the canonical form of mahalanobis.py
 
-The rows are sorted by class, so that the rows of a class are a slice and no mask of pairs is
-needed; distances are never held for more than a block of rows (soft_neighbors.py).
+Probabilities are computed for a block of rows at a time (soft_neighbors.py).
 
 Cost: O(m^2 r + m d r) per iteration, O(m (c + d) r) per pass over batches with c candidates;
-memory: O(m) times the block. `solver="auto"` takes the batches where L-BFGS would run for more than
-some minutes, and says so.
+memory: O(m) times the block. `solver="auto"` uses batches where L-BFGS would run for more than some
+minutes, with a warning.
 
-Departures: (10.38) is written there as a loss, 1 minus the mean of p_i; the maximum is the same.
-`trace_penalty` subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
+Departures: the loss is -f instead of 1 - f / m, which has the same minimum. `trace_penalty`
+subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
 which draws M towards low rank and keeps it from columns that hardly vary. scikit-learn returns L as
 the optimiser left it; ours is the same metric, rotated into the fixed form.
 """
@@ -36,170 +37,72 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from nearfold.errors import ApproximationWarning, InputError, warn
-from nearfold.methods.lda import LinearDiscriminantAnalysis
-from nearfold.methods.pca import PCA
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import LabelLearner
-from nearfold.metrics.soft_neighbors import (
-    Few,
-    Points,
-    Targets,
-    Workspace,
-    add_few,
-    centred,
-    groups_of,
-    mean_variance,
-    project,
-    pull_back,
-    require_blocks,
-    sum_over_blocks,
-    unnormalised,
-)
+from nearfold.metrics.linear_map import check_map, fill_up, initial_map
+from nearfold.metrics.pair_blocks import groups_of, project, pull_back, require_blocks
+from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, adam, minimise, warn_unless_converged
-from nearfold.run import map_in_order, one_blas_thread, random_state, reporting
+from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
+from nearfold.run import one_blas_thread, random_state, reporting
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
-_SAMPLE, _FIRST_STEPS = 4000, 5  # of L-BFGS, before the batches
-_SPLIT = 128  # rows of a batch compared by one task
+_SAMPLE, _FIRST_STEPS = 4000, 5  # rows and iterations of L-BFGS before the batches
 
 
-def votes(Z: Array, starts: Ints) -> tuple[float, Array]:
-    """f and half its gradient over the rows of Z, which are sorted by class.
+def objective(X: Array, starts: Ints, L: Floats, batch: Ints | None = None) -> tuple[float, Floats]:
+    """f(L) and its gradient; rows sorted by class, those of class c at starts[c]:starts[c + 1].
 
-    The rows of class c are starts[c] to starts[c + 1].
+    With a `batch` of row numbers, the sum of p_i over these rows only.
     """
-    points = Points.of(Z)
-    label = np.repeat(np.arange(len(starts) - 1.0), np.diff(starts))
-
-    def dense(E: Array, rows: slice, c: int, onto: Array) -> tuple[float, Array]:
-        return _count_dense(points, E, rows, slice(starts[c], starts[c + 1]), onto)
-
-    return sum_over_blocks(points, starts, Targets(label, by_class=True), dense)
-
-
-def _count_dense(
-    points: Points, E: Array, rows: Any, own: slice, onto: Array
-) -> tuple[float, Array]:
-    """sum of p_i over rows of one class, and what they add to dz of themselves and of others.
-
-    With W = E ([y_i = y_j] - p_i) / s_i, from products with E and with its columns of the class.
-    """
-    with_one, E_own = points.with_one[rows], E[:, own]
-    all_sums, own_sums = E @ points.with_one, E_own @ points.with_one[own]  # sum_j E_ij [z_j, 1]
-    s = all_sums[:, -1:]
-    p = own_sums[:, -1:] / s  # (10.36)
-    onto -= (with_one * (p / s)).T @ E
-    onto[:, own] += (with_one / s).T @ E_own
-    return float(p.sum(dtype=np.float64)), (own_sums - p * all_sums)[:, :-1] / s
-
-
-def objective(X: Array, starts: Ints, L: Floats) -> tuple[float, Floats]:
-    """f(L) and its gradient; rows sorted by class."""
-    f, G = votes(project(X, L), starts)
-    return f, 2.0 * pull_back(G, X)  # (10.38)
-
-
-def batch_objective(
-    X: Array, label: Ints, starts: Ints, L: Floats, batch: Ints
-) -> tuple[float, Floats]:
-    """The same summed over a batch of rows only, each compared with all rows."""
-    points = Points.of(project(X, L))
-    batch = batch[np.argsort(label[batch], kind="stable")]
-    m, r = points.Z.shape
-    targets = Targets(label.astype(np.float64), by_class=True)
-
-    def run(rows: Ints) -> tuple[float, Array, Array]:
-        E = unnormalised(points, rows, rows, Workspace(len(rows), m, X.dtype))
-        if isinstance(E, Few):
-            tall = np.zeros((m, r + 1), dtype=X.dtype)
-            return *add_few(points, E, targets, rows, tall), tall.T
-        value, mine = 0.0, np.empty((len(rows), r), dtype=X.dtype)
-        onto = np.zeros((r + 1, m), dtype=X.dtype)
-        for c in np.unique(label[rows]):
-            part, own = label[rows] == c, slice(starts[c], starts[c + 1])
-            v, mine[part] = _count_dense(points, E[part], rows[part], own, onto)
-            value += v
-        return value, mine, onto
-
-    parts = [batch[a : a + _SPLIT] for a in range(0, len(batch), _SPLIT)]
-    f, onto, G = 0.0, np.zeros((r + 1, m), dtype=X.dtype), None
-    for rows, (value, mine, theirs) in zip(parts, map_in_order(run, parts), strict=True):
-        f += value
-        onto += theirs
-        G = np.zeros((m, r), dtype=X.dtype) if G is None else G
-        G[rows] += mine
-    G += onto[:-1].T - onto[-1][:, None] * points.Z
+    Z = project(X, L)
+    rows = None if batch is None else np.sort(batch)
+    f, G = soft_neighbors(Z, ClassVotes(starts), rows)  # p_ij, p_i and f: (10.35)-(10.37)
     return f, 2.0 * pull_back(G, X)
 
 
-def initial_map(init: Any, X: Array, y: Ints, r: int, random: Any) -> Floats:
-    """L (r, d) to begin with."""
-    m, d = X.shape
-    if not isinstance(init, str):
-        return np.asarray(init, dtype=np.float64)
-    if init == "auto":
-        n_classes = len(np.unique(y))
-        init = "lda" if r <= min(d, n_classes - 1) else "pca" if r < min(d, m) else "identity"
-    if init == "identity":
-        return np.eye(r, d)
-    if init == "random":
-        return np.asarray(random.standard_normal(size=(r, d)))
-    if init == "pca":
-        axes = PCA(n_components=min(r, m, d)).fit(X).components_
-    elif init == "lda":
-        axes = LinearDiscriminantAnalysis(n_components=min(r, len(np.unique(y)) - 1)).fit(X, y)
-        axes = axes.scalings_.T[:r]
-    else:
-        raise InputError(
-            f"init={init!r}: use 'auto', 'pca', 'lda', 'identity', 'random' or an array."
-        )
-    return _fill_up(np.asarray(axes, dtype=np.float64), r, random)
+def penalised_loss(f: float, gradient: Floats, L: Floats, penalty: float) -> tuple[float, Floats]:
+    """penalty |L|^2 - f and its gradient."""
+    return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient  # (10.38)
 
 
-def _fill_up(axes: Floats, r: int, random: Any) -> Floats:
-    """r axes: where the data have fewer, small random ones, which the gradient can turn."""
-    missing = r - len(axes)
-    if missing <= 0:
-        return axes
-    size = 1e-3 * np.linalg.norm(axes) / np.sqrt(axes.size)
-    return np.vstack([axes, size * random.standard_normal((missing, axes.shape[1]))])
+def maximise_votes(
+    X: Array, starts: Ints, L: Floats, trace_penalty: float, **options: Any
+) -> OptimizationResult:
+    """L-BFGS over all rows."""
+    penalty = trace_penalty * len(X) * mean_variance(X)
+
+    def loss(L: Floats) -> tuple[float, Floats]:
+        return penalised_loss(*objective(X, starts, L), L, penalty)
+
+    return minimise(loss, L, label="NCA", **options)
 
 
-def check_map(init: Any, X: Array, n_components: Any) -> tuple[Any, int]:
-    """The given init and the number r of dimensions, after refusing what does not fit."""
-    d = X.shape[1]
-    if n_components is not None:
-        if not isinstance(n_components, int | np.integer) or n_components < 1:
-            raise InputError(f"n_components={n_components!r}: use a positive whole number.")
-        if n_components > d:
-            raise InputError(
-                "The preferred dimensionality of the projected space `n_components` "
-                f"({n_components}) cannot be greater than the given data dimensionality ({d})!"
-            )
-    if isinstance(init, str):
-        return init, int(n_components or d)
-    init = check_array(init, dtype=np.float64)
-    if init.shape[1] != d:
-        raise InputError(
-            f"The input dimensionality ({init.shape[1]}) of the given linear transformation "
-            f"`init` must match the dimensionality of the given inputs `X` ({d})."
-        )
-    if init.shape[0] > d:
-        raise InputError(
-            f"The output dimensionality ({init.shape[0]}) of the given linear transformation "
-            f"`init` cannot be greater than its input dimensionality ({d})."
-        )
-    if n_components is not None and n_components != init.shape[0]:
-        raise InputError(
-            "The preferred dimensionality of the projected space `n_components` "
-            f"({n_components}) does not match the output dimensionality of the given linear "
-            f"transformation `init` ({init.shape[0]})!"
-        )
-    return init, len(init)
+def maximise_votes_by_batches(
+    X: Array,
+    label: Ints,
+    L: Floats,
+    trace_penalty: float,
+    n_candidates: int | None,
+    random: Any,
+    **options: Any,
+) -> OptimizationResult:
+    """Adam over batches, each compared with all rows or with candidates drawn for it."""
+    m, penalty = len(X), trace_penalty * mean_variance(X)
+
+    def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
+        rows, others = batch, np.arange(m)
+        if n_candidates is not None and n_candidates < m:
+            others = np.union1d(random.randint(0, m, n_candidates), batch)
+            rows = np.searchsorted(others, batch)
+        _, starts = groups_of(label[others])
+        some = X if len(others) == m else X[others]
+        return penalised_loss(*objective(some, starts, L, rows), L, penalty * len(batch))
+
+    return adam(loss, L, n_rows=m, random=random, label="NCA, batches", **options)
 
 
 class NeighborhoodComponentsAnalysis(LabelLearner):
@@ -288,21 +191,24 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
                 f"The new inputs dimensionality ({X.shape[1]}) does not match the input "
                 f"dimensionality of the previously learned transformation ({before.shape[1]})."
             )
-        return _fill_up(before, r, self.random_state_)
+        return fill_up(before, r, self.random_state_)
 
-    def _solve(self, X: Array, label: Ints, L: Floats) -> Ended:
+    def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)
         work = float(m) ** 2 * (len(L) + 8) * self.max_iter
         self.solver_ = self.solver
         if self.solver == "auto":
             self.solver_ = "stochastic" if work > _MOST_WORK else "lbfgs"
         self.approximation_ = None
-        # In an order of their own, so that the order of the rows given changes nothing.
+        # A canonical order, so that the order of the rows given changes nothing.
         order = order_by_value(X, label)
-        X, label = centred(X, order), label[order]
+        X, label = centre_in_order(X, order), label[order]
         _, starts = groups_of(label)
+        options = {"tol": self.tol, "callback": self._report}
         if self.solver_ == "lbfgs":
-            return self._by_all_rows(X, starts, L, self.max_iter)
+            return maximise_votes(
+                X, starts, L, self.trace_penalty, max_iter=self.max_iter, **options
+            )
         self.approximation_ = f"{self.n_epochs} passes over batches of {self.batch_size} rows"
         if self.solver == "auto":
             warn(
@@ -310,47 +216,21 @@ class NeighborhoodComponentsAnalysis(LabelLearner):
                 f"{self.approximation_}; choose by solver='lbfgs' or solver='stochastic'.",
                 ApproximationWarning,
             )
-        # A few steps on a sample tell the size of the map, without which a step has no scale. To
-        # go on there would fit the sample, and what is fitted too closely is hard to leave.
+        # A few iterations on a sample find the scale of the map, without which Adam's step has
+        # none. More of them would overfit the sample, which is hard to undo.
         some = np.sort(self.random_state_.permutation(m)[: max(2, min(_SAMPLE, m // 4))])
         _, few = groups_of(label[some])
-        L = self._by_all_rows(X[some], few, L, min(_FIRST_STEPS, self.max_iter)).x
-        return self._by_batches(X, label, starts, L)
-
-    def _by_all_rows(self, X: Array, starts: Ints, L: Floats, max_iter: int) -> Ended:
-        penalty = self.trace_penalty * len(X) * mean_variance(X)
-
-        def loss(L: Floats) -> tuple[float, Floats]:
-            f, gradient = objective(X, starts, L)
-            return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
-
-        return minimise(
-            loss, L, max_iter=max_iter, tol=self.tol, label="NCA", callback=self._report
-        )
-
-    def _by_batches(self, X: Array, label: Ints, starts: Ints, L: Floats) -> Ended:
-        price = self.trace_penalty * mean_variance(X)
-
-        def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
-            if self.n_candidates is None or self.n_candidates >= len(X):
-                f, gradient = batch_objective(X, label, starts, L, batch)
-            else:
-                drawn = self.random_state_.randint(0, len(X), self.n_candidates)
-                some = np.union1d(drawn, batch)
-                _, few = groups_of(label[some])
-                within = np.searchsorted(some, batch)
-                f, gradient = batch_objective(X[some], label[some], few, L, within)
-            penalty = price * len(batch)
-            return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient
-
-        return adam(
-            loss,
+        first = min(_FIRST_STEPS, self.max_iter)
+        L = maximise_votes(X[some], few, L, self.trace_penalty, max_iter=first, **options).x
+        return maximise_votes_by_batches(
+            X,
+            label,
             L,
-            n_rows=len(X),
+            self.trace_penalty,
+            self.n_candidates,
+            self.random_state_,
             batch_size=self.batch_size,
             n_epochs=self.n_epochs,
-            random=self.random_state_,
-            label="NCA, batches",
             callback=self._report,
         )
 

@@ -24,7 +24,6 @@ M is NaN or rounding there. RCA_Supervised draws what chunklets there are if `n_
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -32,16 +31,15 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
+from nearfold.inputs import check_table
 from nearfold.linalg import thin_svd, triangular_factor
-from nearfold.linalg.within import Within, whiten_within
 from nearfold.metrics.drawing import draw_chunks
 from nearfold.metrics.learners import LabelLearner
+from nearfold.metrics.preparation import centre, check_rank, rounding_of
 from nearfold.metrics.tuples import look_up
+from nearfold.metrics.whitening import whiten_factor
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, random_state
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def number_chunklets(y: Array) -> tuple[Array, Ints]:
@@ -58,16 +56,6 @@ def number_chunklets(y: Array) -> tuple[Array, Ints]:
     return names, chunk
 
 
-def centre(X: Array) -> Floats:
-    """The rows minus their mean, in float64: sums of them lose no digits to an offset."""
-    Z = X - X[0].astype(np.float64)  # first, so that a constant column is exactly 0
-    Z -= Z.mean(axis=0)
-    total = float(np.einsum("ij,ij->", Z, Z))
-    refuse_overflow(total, X)
-    refuse_vanishing(total, X, X.dtype)
-    return np.asarray(Z)
-
-
 def deviate(Z: Floats, chunk: Ints) -> Floats:
     """Rows in chunklets minus the mean of their chunklet, one chunklet after the other."""
     order = np.argsort(chunk, kind="stable")
@@ -79,31 +67,6 @@ def deviate(Z: Floats, chunk: Ints) -> Floats:
     return D
 
 
-def rounding_of(X: Array) -> Floats:
-    """How far the values of each column may be from what they stand for."""
-    return np.asarray(2 * float(np.finfo(X.dtype).eps) * np.abs(X).max(axis=0).astype(np.float64))
-
-
-def factor_deviations(D: Floats, rounding: Floats) -> Within:
-    """C as sd R sd, from the singular values of D / sd."""
-    p = len(D)
-    sd = np.sqrt(np.einsum("ij,ij->j", D, D) / p)
-    varies = sd > rounding
-    unit = np.where(varies, sd, 1.0)
-    R = D * (varies / (unit * np.sqrt(p)))
-    if p > D.shape[1]:
-        R = triangular_factor(R)
-    _, s, Vt = thin_svd(R, "the deviations within chunklets")
-    return Within(unit, s**2, Vt.T)
-
-
-def whitening(D: Floats, rounding: Floats) -> Floats:
-    """A (d, r) with A^T C A = I, from deviations D (p, d); r is the rank of D."""
-    with one_blas_thread():
-        within = factor_deviations(D, rounding)
-    return whiten_within(within, rounding, (max(D.shape) * _EPS) ** 2)
-
-
 def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
     """L (r, d) with M = L^T L: all of A, or its directions in which the rows Z vary most."""
     if n_components is None or n_components >= A.shape[1]:
@@ -112,16 +75,6 @@ def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
         R = triangular_factor((Z - Z.mean(axis=0)) @ A)
         V = thin_svd(R, "the whitened rows")[2][:n_components]
     return np.asarray(V @ A.T)
-
-
-def check_rank(n_components: Any, d: int) -> int | None:
-    """How many dimensions are asked for, if fewer than d."""
-    if n_components is None:
-        return None
-    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= d:
-        raise InputError(f"Invalid n_components={n_components!r}, must be in [1, {d}].")
-    return int(n_components)
 
 
 class ChunkletLearner(LabelLearner):
@@ -143,10 +96,11 @@ class ChunkletLearner(LabelLearner):
             "Reduce the columns with PCA first, or give fewer rows.",
         )
         Z, rounding = centre(X), rounding_of(X)
-        A = whitening(deviate(Z, chunk), rounding)
+        deviations = deviate(Z, chunk)
+        A = whiten_factor(deviations, len(deviations), rounding)
         if A.shape[1] == 0:
             raise InputError("within every chunklet all rows are equal: there is no spread to use.")
-        lost = whitening(Z, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
+        lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
         if lost > 0:
             warn(
                 f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "

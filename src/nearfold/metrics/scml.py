@@ -9,12 +9,12 @@ M is a sum of rank-one metrics with weights w_k >= 0, most of them 0, learned fr
 
 Symbols: B (K, d) the bases, one a row; F = X B^T the points along them; D (T, K), never formed.
 
-Steps: the bases (scml_bases.py); stochastic dual averaging with a step length of its own for each
-weight (compiled), which finds the bases that matter; then the linear program that it is, exactly:
-its dual, max sum mu over 0 <= mu_t <= 1/T with -D^T mu <= beta, has only as many rows as there are
-bases, and needs only the triplets within the margin and the bases with weight. So it is solved over
-those, what is violated is added, and the value of w over all triplets and that of mu, shrunk until
-it fits all bases, bound the optimum from both sides until they meet to `tol`.
+Steps
+  1. the bases (scml_bases.py)
+  2. stochastic dual averaging with one step length per weight (compiled), which finds the bases
+     that matter
+  3. the linear program, over the triplets and bases that matter, until lower and upper bound of
+     the optimum meet to `tol` (scml_solver.py)
 
 Cost: O(p d K) for p points, O(max_iter batch_size K) for the averaging, O(T d) per check; then some
 linear programs of the size of the solution. Memory O(p K + T d).
@@ -29,163 +29,21 @@ no warning for n_basis=None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from nearfold.errors import InputError, SolverError
-from nearfold.inputs import refuse_extreme
-from nearfold.metrics.drawing import nearest_triplets, order_by_value
+from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.drawing import nearest_triplets
 from nearfold.metrics.learners import LabelsOnly, TripletLearner
-from nearfold.metrics.mahalanobis import factor_map
-from nearfold.metrics.scml_bases import LabelledTriplets, make_bases
+from nearfold.metrics.preparation import refuse_extreme_spread
+from nearfold.metrics.scml_bases import LabelledTriplets, make_bases, require_bases
+from nearfold.metrics.scml_solver import average, pose, solve
 from nearfold.metrics.tuples import Tuples
-from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import Ended, warn_unless_converged
-from nearfold.run import one_blas_thread, random_state, reporter
-
-_UNIT = 100.0  # what gamma is counted in: its default then suits columns of any unit
-_LOOKED_AT = 1000  # triplets that tell the size of D_tk for each basis
-_ROWS_BEGUN = 2000  # at most, of the triplets that cost at the start
-_ROWS_ADDED = 500
-_BASES_ADDED = 50
-_ROUNDS = 60
-_LARGEST = 2_000_000  # entries of a linear program: above, it takes minutes
-_ACCURACY = 1e-9  # of the linear programs, whose entries are about 1
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Points X and F = X B^T, the triplets' rows, the bases B and the price of each weight.
-
-    B is scaled so that the mean of |D_tk| over the triplets is 1 for every basis.
-    """
-
-    X: Floats
-    F: Floats
-    rows: Ints
-    B: Floats
-    price: Floats
-
-    def differences(self, which: Ints, bases: Any = slice(None)) -> Floats:
-        """D_tk of these triplets and bases."""
-        F = self.F if isinstance(bases, slice) else self.F[:, bases]
-        return _squares(F, self.rows[which])
-
-    def map_of(self, w: Floats) -> Floats:
-        """L with M = L^T L = sum w b b^T, of at most d rows."""
-        used = w > 0
-        L = np.sqrt(w[used])[:, None] * self.B[used]
-        return L if len(L) <= L.shape[1] else factor_map(L)
-
-    def margins(self, w: Floats) -> Floats:
-        """1 + D_t w of every triplet: above 0 it costs."""
-        from nearfold.kernels.scml import margins_of
-
-        return np.asarray(margins_of(self.X @ self.map_of(w).T, self.rows))
-
-    def value(self, w: Floats, margins: Floats) -> float:
-        """The objective."""
-        return float(np.maximum(margins, 0).mean() + self.price @ w)
-
-
-def _squares(Z: Floats, rows: Ints) -> Floats:
-    """(z_a - z_b)^2 - (z_a - z_c)^2, as a product that does not cancel."""
-    a, b, c = Z[rows[:, 0]], Z[rows[:, 1]], Z[rows[:, 2]]
-    return np.asarray((c - b) * ((a - b) + (a - c)))
-
-
-def pose(triplets: Tuples, B: Floats, beta: float) -> Problem:
-    """The problem, without bases along which the triplets do not differ."""
-    X = triplets.X - triplets.X.mean(axis=0, dtype=np.float64)
-    F, rows = X @ B.T, triplets.rows
-    looked_at = np.linspace(0, len(rows) - 1, min(_LOOKED_AT, len(rows))).astype(np.int64)
-    size = np.abs(_squares(F, rows[looked_at])).mean(axis=0)
-    keep = size > 1e-14 * size.max(initial=0.0)
-    if not keep.any() or not np.isfinite(size).all():
-        raise InputError(
-            "along the bases the points of the triplets do not differ, or by numbers so large that "
-            "their squares overflow."
-        )
-    root = np.sqrt(size[keep])
-    F = np.ascontiguousarray(F[:, keep] / root)
-    return Problem(X, F, rows, B[keep] / root[:, None], beta / size[keep])
-
-
-def average(
-    problem: Problem, gamma: float, max_iter: int, output_iter: int, batch_size: int, random: Any
-) -> tuple[Floats, list[float]]:
-    """The best of the weights checked, by stochastic dual averaging, and the objective at each."""
-    from nearfold.kernels.scml import dual_average
-
-    report, history = reporter(), list[float]()
-    K = len(problem.B)
-    w, sums, best, lowest = np.zeros(K), np.zeros((2, K)), np.zeros(K), 1.0  # w = 0 costs 1
-    for done in range(0, max_iter, output_iter):
-        steps = min(output_iter, max_iter - done)
-        drawn = random.randint(0, len(problem.rows), size=(steps, batch_size))
-        dual_average(problem.F, problem.rows, drawn, problem.price, gamma * _UNIT, done, w, sums)
-        history.append(problem.value(w, problem.margins(w)))
-        report("SCML", done + steps, max_iter)
-        if history[-1] < lowest:
-            lowest, best = history[-1], w.copy()
-    return best, history
-
-
-def solve_restricted(D: Floats, price: Floats, T: int) -> tuple[Floats, Floats] | None:
-    """(w, mu T) of the linear program over some triplets and bases; None if the solver fails."""
-    found = linprog(-np.ones(len(D)), A_ub=-D.T, b_ub=T * price, bounds=(0, 1), method="highs-ds")
-    if found.x is None or found.ineqlin.marginals is None or found.status != 0:
-        return None
-    return np.maximum(-found.ineqlin.marginals, 0), np.clip(found.x, 0, 1)
-
-
-def solve(problem: Problem, w: Floats, tol: float) -> Ended:
-    """The optimum to a relative gap of tol, beginning with the bases and triplets that w needs."""
-    T, report, history = len(problem.rows), reporter(), list[float]()
-    best, margins = w, problem.margins(w)
-    upper, lower = problem.value(w, margins), 0.0
-    used = w > 0
-    used[np.argsort(-problem.price)[-1:]] |= not used.any()
-    inside = np.zeros(T, dtype=bool)
-    begin = max(300, 3 * int(used.sum()), min(int((margins > 0).sum()), _ROWS_BEGUN))
-    inside[np.argsort(-margins, kind="stable")[:begin]] = True
-    reason = "its linear programs were not solved"
-    for _ in range(_ROUNDS):
-        rows, bases = np.flatnonzero(inside), np.flatnonzero(used)
-        if len(rows) * len(bases) > _LARGEST:
-            reason = f"too many triplets cost to solve for {len(bases)} bases exactly"
-            break
-        found = solve_restricted(problem.differences(rows, bases), problem.price[bases], T)
-        if found is None:
-            break
-        w = np.zeros(len(w))
-        w[bases] = found[0]
-        margins = problem.margins(w)
-        if problem.value(w, margins) < upper:
-            upper, best = problem.value(w, margins), w
-        # beta + D^T mu must not be negative: where it is, mu is shrunk, and the basis added.
-        reduced = problem.price + problem.differences(rows).T @ found[1] / T
-        short = reduced < -_ACCURACY
-        shrink = problem.price[short] / (problem.price - reduced)[short]
-        lower = max(lower, float(found[1].sum() / T * shrink.min(initial=1.0)))
-        history.append(upper)
-        report("SCML, linear program", len(history), None)
-        reason = f"the objective {upper:.3g} is known to be above {lower:.3g} only"
-        if upper - lower <= tol * upper + _ACCURACY:
-            return Ended(best, upper, True, "the gap is closed", len(history), history)
-        inside[_first(margins, ~inside & (margins > 0), max(_ROWS_ADDED, len(rows) // 2))] = True
-        if short.any():  # those nearest to being violated tend to be so in the next round
-            used[_first(-reduced, ~used, _BASES_ADDED)] = True
-    return Ended(best, upper, False, reason, len(history), history)
-
-
-def _first(merit: Floats, candidates: Array, count: int) -> Ints:
-    """The candidates of largest merit."""
-    which = np.flatnonzero(candidates)
-    return which[np.argsort(-merit[which], kind="stable")[:count]]
+from nearfold.notation import Array, Ints
+from nearfold.optim import warn_unless_converged
+from nearfold.run import one_blas_thread, random_state
 
 
 class SCML(TripletLearner):
@@ -251,6 +109,9 @@ class SCML(TripletLearner):
             raise InputError(
                 f"k_genuine={self.k_genuine} and k_impostor={self.k_impostor} must be positive."
             )
+        m, d = X.shape
+        n_triplets = m * self.k_genuine * self.k_impostor
+        require_bases(self.basis, self.n_basis, m, d, n_triplets, len(self.classes_))
         order = order_by_value(X, label)
         X, label = X[order], label[order]
         drawn = nearest_triplets(X, label, self.k_genuine, self.k_impostor)
@@ -270,7 +131,7 @@ class SCML(TripletLearner):
 
     def _learn(self, triplets: Tuples) -> None:
         self._check()
-        refuse_extreme(float(np.ptp(triplets.X, axis=0).max()), np.float64)
+        refuse_extreme_spread(triplets.X)
         random = random_state(self.random_state)
         with one_blas_thread():
             B = make_bases(triplets, self.basis, self.n_basis, random)

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular, svd
 
+from nearfold.blocks import require_memory
 from nearfold.errors import InputError
 from nearfold.metrics.tuples import Tuples
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 
+LARGEST_PROGRAM = 2_000_000  # entries of a linear program; beyond it HiGHS takes minutes
+_PROGRAM_BYTES = 100  # that HiGHS takes per entry, measured
 _RIDGE = 1e-2  # of the variance of each column, added to the scatter of a region
 
 
@@ -32,12 +35,13 @@ class LabelledTriplets(Tuples):
 
 def difference_bases(triplets: Tuples, count: int, random: Any) -> Floats:
     """Eigenvectors of (near scatter - far scatter) of d triplets at a time, `count` of them."""
-    near, far = triplets.differences(0, 1), triplets.differences(0, 2)
-    n, d = near.shape
+    n, d = len(triplets.rows), triplets.X.shape[1]
     found, total = list[Floats](), 0
     for _ in range(count):  # each draw gives one basis at least, or none ever will
         drawn = random.permutation(n)[:d] if n < 4 * d else random.randint(0, n, size=d)
-        lam, U = np.linalg.eigh(near[drawn].T @ near[drawn] - far[drawn].T @ far[drawn])
+        a, b, c = np.moveaxis(triplets.X[triplets.rows[drawn]].astype(np.float64), 1, 0)
+        near, far = a - b, a - c
+        lam, U = np.linalg.eigh(near.T @ near - far.T @ far)
         size = np.abs(lam)
         keep = size > d * np.finfo(np.float64).eps * size.max(initial=0.0)
         found.append(U[:, keep].T)
@@ -77,11 +81,12 @@ def region_bases(X: Array, label: Ints, count: int, random: Any) -> Floats:
 def _cluster_centres(X: Floats, count: int, random: Any) -> Floats:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
     if count >= len(X) / 2:  # clusters of one or two rows: take the rows
         return X[np.sort(random.permutation(len(X))[:count])]
     clusters = KMeans(count, n_init=1, random_state=random.randint(2**31 - 1))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1, "openmp"):  # its sums depend on threads
         warnings.simplefilter("ignore", ConvergenceWarning)  # equal centres do no harm here
         return np.asarray(clusters.fit(X).cluster_centers_)
 
@@ -101,9 +106,35 @@ def region_axes(classes: list[Floats], count: int, ridge: Floats) -> Floats:
     return np.asarray(axes / np.linalg.norm(axes, axis=1, keepdims=True))
 
 
+def count_bases(basis: Any, n_basis: int | None, m: int, d: int, n_classes: int = 0) -> int:
+    """How many bases `make_bases` will return at most, for m points in d columns."""
+    if not isinstance(basis, str):
+        return len(basis)
+    if basis == "lda" and n_classes:
+        return n_basis or min(20 * d, 2 * min(n_classes - 1, d) * m - 1)
+    return n_basis or 80 * d
+
+
+def require_bases(
+    basis: Any, n_basis: int | None, m: int, d: int, n_triplets: int, n_classes: int = 0
+) -> int:
+    """The number of bases K, after a check that the solver fits the memory budget.
+
+    It holds the m points along all K bases, and linear programs over some triplets and bases.
+    """
+    K = count_bases(basis, n_basis, m, d, n_classes)
+    program = _PROGRAM_BYTES * min(LARGEST_PROGRAM, float(n_triplets) * K)
+    require_memory(
+        8.0 * (m * (K + 2.0 * d) + 3.0 * K * d) + program,
+        f"SCML of {m:,} points along {K:,} bases",
+        "Lower n_basis, or reduce the columns with PCA first.",
+    )
+    return K
+
+
 def make_bases(triplets: Tuples, basis: Any, n_basis: int | None, random: Any) -> Floats:
     """B (K, d), by name or as given."""
-    d = triplets.X.shape[1]
+    (m, d), T = triplets.X.shape, len(triplets.rows)
     if not isinstance(basis, str):
         B = np.asarray(basis, dtype=np.float64)
         if B.ndim != 2 or B.shape[1] != d or not np.isfinite(B).all():
@@ -114,14 +145,14 @@ def make_bases(triplets: Tuples, basis: Any, n_basis: int | None, random: Any) -
     if n_basis is not None and n_basis < 1:
         raise InputError(f"n_basis={n_basis}: take at least one.")
     if basis == "triplet_diffs":
-        return difference_bases(triplets, n_basis or 80 * d, random)
+        return difference_bases(triplets, require_bases(basis, n_basis, m, d, T), random)
     if basis != "lda":
         raise InputError(f"basis={basis!r}: use 'triplet_diffs', 'lda' or an array (n_basis, {d}).")
     if not isinstance(triplets, LabelledTriplets):
         raise InputError("basis='lda' needs class labels; for triplets use 'triplet_diffs'.")
-    per_region = min(int(triplets.label.max()), d)
-    most = 2 * per_region * len(triplets.X)
+    n_classes = int(triplets.label.max()) + 1
+    most = 2 * min(n_classes - 1, d) * m
     if n_basis is not None and n_basis >= most:
         raise InputError(f"n_basis={n_basis}: from these rows LDA gives fewer than {most} bases.")
-    count = n_basis or min(20 * d, most - 1)
+    count = require_bases(basis, n_basis, m, d, T, n_classes)
     return region_bases(triplets.X, triplets.label, count, random)

@@ -24,11 +24,12 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.learners import PairLearner
-from nearfold.metrics.mmc import MMC, Certificate
-from nearfold.metrics.nca import votes
-from nearfold.metrics.soft_neighbors import groups_of, require_blocks
+from nearfold.metrics.mmc import MMC
+from nearfold.metrics.mmc_solver import Certificate
+from nearfold.metrics.pair_blocks import groups_of, require_blocks
+from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.metrics.tuples import Tuples
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import minimise, warn_unless_converged
@@ -96,7 +97,7 @@ class WeightedEuclidean(PairLearner):
         penalty = self.penalty * m
 
         def loss(a: Floats) -> tuple[float, Floats]:
-            f, G = votes(scaled * a.astype(X.dtype), starts)
+            f, G = soft_neighbors(scaled * a.astype(X.dtype), ClassVotes(starts))
             gradient = 2.0 * np.einsum("ij,ij->j", G, scaled, dtype=np.float64)
             return penalty * float(a @ a) - f, 2 * penalty * a - gradient
 

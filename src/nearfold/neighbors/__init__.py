@@ -1,5 +1,18 @@
-"""Who is near whom."""
+"""Nearest rows under any metric: indexes, lists and distances."""
 
-from nearfold.neighbors.exact import EuclideanIndex, build_index, is_euclidean
+from nearfold.neighbors.distances import is_euclidean
+from nearfold.neighbors.exact import EuclideanIndex, Index, build_index
+from nearfold.neighbors.learned import LearnedIndex, is_learner
+from nearfold.neighbors.metric import MetricIndex
+from nearfold.neighbors.precomputed import PrecomputedIndex
 
-__all__ = ["EuclideanIndex", "build_index", "is_euclidean"]
+__all__ = [
+    "EuclideanIndex",
+    "Index",
+    "LearnedIndex",
+    "MetricIndex",
+    "PrecomputedIndex",
+    "build_index",
+    "is_euclidean",
+    "is_learner",
+]

@@ -1,8 +1,8 @@
 """Distances as matrices, in tiles: all of a table, or from some rows to others.
 
 The Euclidean ones by one product in float64 about the centre of the table; pairs so close that
-the product has lost digits are measured again from their differences. Every other metric is
-scikit-learn's, tile by tile.
+the product has lost digits are measured again from their differences. A learned metric is the
+Euclidean one between transformed rows. Every other metric is scikit-learn's, tile by tile.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import pairwise_distances
+from sklearn.metrics import DistanceMetric, pairwise_distances
+from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
 from nearfold.blocks import spans
 from nearfold.inputs import refuse_extreme
-from nearfold.neighbors.exact import is_euclidean
+from nearfold.linalg import accurate_squared_distances
+from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 
 _SIDE = 512  # of a tile
-_DOUBT = 1e-7  # a square this small beside those of its rows has lost half its digits
+_POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}  # of Minkowski
+_TREE_NAMES = {"p": "minkowski", "infinity": "chebyshev"}  # other names that trees know
 
 
 class Distances:
@@ -34,17 +37,14 @@ class Distances:
         metric_params: dict[str, Any] | None = None,
         p: float = 2,
         n_jobs: int | None = None,
+        y: Any = None,
     ) -> None:
+        self.learner = fitted_learner(metric, X, y) if is_learner(metric) else None
+        if self.learner is not None:
+            X, metric = to_learned_space(self.learner, X), "euclidean"
         self.X = X
-        self.metric = metric
-        self.params = dict(metric_params or {})
-        if metric == "minkowski":
-            self.params.setdefault("p", p)
-        # What these metrics learn from a table they learn from this one, not from a tile of it.
-        if metric == "seuclidean" and "V" not in self.params:
-            self.params["V"] = np.var(X, axis=0, ddof=1)
-        if metric == "mahalanobis" and not {"V", "VI"} & set(self.params):
-            self.params["VI"] = np.linalg.inv(np.cov(X.T)).T
+        self.metric, params = effective_metric(metric, p, metric_params)
+        self.params = metric_parameters(self.metric, params, X)
         self.n_jobs = n_jobs
         self._plain = is_euclidean(metric, p, metric_params) and not sparse.issparse(X)
         if self._plain:
@@ -59,15 +59,27 @@ class Distances:
         return part
 
     def between(self, A: Any, B: Any) -> Floats:
-        """Distances of the rows of A to the rows of B, in float64."""
+        """Distances of the rows of A to the rows of B, in float64. Not for a learned metric."""
         if self._plain:
-            return np.sqrt(_squares(A, B, self._centre))
-        if self.metric == "cosine" and not sparse.issparse(A):
-            A, B = _rescaled(A), _rescaled(B)
+            A = np.subtract(A, self._centre, dtype=np.float64)
+            B = np.subtract(B, self._centre, dtype=np.float64)
+            return np.sqrt(accurate_squared_distances(A, B))
+        if not sparse.issparse(A):
+            A, B = self._prepared(A), self._prepared(B)
+        if isinstance(self.metric, DistanceMetric):
+            return np.asarray(self.metric.pairwise(A, B))
         return np.asarray(pairwise_distances(A, B, metric=self.metric, n_jobs=1, **self.params))
+
+    def _prepared(self, A: Array) -> Array:
+        if self.metric in PAIRWISE_BOOLEAN_FUNCTIONS:
+            return A != 0
+        A = np.asarray(A, dtype=np.float64)
+        return _rescaled(A) if self.metric == "cosine" else A
 
     def from_rows(self, Q: Any, dtype: Any = np.float64) -> Floats:
         """Distances (q, n) of other rows to the table's, tile by tile."""
+        if self.learner is not None:
+            Q = to_learned_space(self.learner, Q)
         q, n = Q.shape[0], self.X.shape[0]
         D = np.empty((q, n), dtype=dtype)
 
@@ -97,21 +109,40 @@ class Distances:
         return D
 
 
+def is_euclidean(metric: Any, p: float, metric_params: dict[str, Any] | None) -> bool:
+    """Whether these parameters mean the plain Euclidean distance."""
+    name, params = effective_metric(metric, p, metric_params)
+    return isinstance(name, str) and name in ("euclidean", "l2") and not params
+
+
+def effective_metric(
+    metric: Any, p: float, metric_params: dict[str, Any] | None
+) -> tuple[Any, dict[str, Any]]:
+    """The metric that is computed and its keyword arguments: Minkowski's by their own names."""
+    params = {key: value for key, value in (metric_params or {}).items() if value is not None}
+    if not isinstance(metric, str):
+        return metric, params
+    metric = _TREE_NAMES.get(metric, metric)
+    if metric == "minkowski":
+        power = params.setdefault("p", p)
+        if "w" not in params and power in _POWERS:
+            return _POWERS[power], {}
+    return metric, params
+
+
+def metric_parameters(metric: Any, params: dict[str, Any], X: Any) -> dict[str, Any]:
+    """The keyword arguments of a metric; what it learns from a table it learns from all of X."""
+    params = dict(params)
+    if not isinstance(metric, str):
+        return params
+    if metric == "seuclidean" and "V" not in params:
+        params["V"] = np.var(X, axis=0, ddof=1, dtype=np.float64)
+    if metric == "mahalanobis" and not {"V", "VI"} & set(params):
+        params["VI"] = np.linalg.inv(np.cov(X.T)).T
+    return params
+
+
 def _rescaled(A: Array) -> Array:
     """Rows by their largest entry, which changes no angle and keeps squares in range."""
     largest = np.abs(A).max(axis=1, keepdims=True, initial=0.0)
     return np.asarray(A / np.where(largest == 0.0, 1.0, largest))
-
-
-def _squares(A: Array, B: Array, centre: Floats) -> Floats:
-    A = np.subtract(A, centre, dtype=np.float64)
-    B = np.subtract(B, centre, dtype=np.float64)
-    sizes = np.add.outer(np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B))
-    squares = A @ B.T
-    squares *= -2.0
-    squares += sizes
-    a, b = np.nonzero(squares <= _DOUBT * sizes)
-    for few in spans(len(a), max(1, 2**20 // max(1, A.shape[1]))):
-        difference = A[a[few]] - B[b[few]]
-        squares[a[few], b[few]] = np.einsum("ij,ij->i", difference, difference)
-    return squares

@@ -1,39 +1,81 @@
-"""The exact engine: who is near whom, by the cheapest way that gives the exact answer.
+"""The exact engine: which rows are nearest, by the cheapest route to the exact answer.
 
-    Euclidean, at most 8 features       SciPy's KD-tree            (borrowed.py)
-    Euclidean, a small problem, or one
-    whose sketch exceeds the budget     plain NumPy                (plain.py)
-    Euclidean, otherwise                our pruned search          (pruned.py)
-    any other metric, sparse, precomputed    scikit-learn          (borrowed.py)
+    Euclidean, at most 8 features            SciPy's KD-tree              (external.py)
+    Euclidean, a small problem, or one whose
+    sketch exceeds the memory budget         tiles of products in NumPy   (plain.py)
+    Euclidean, otherwise                     our pruned search            (pruned.py)
+    a learned metric                         Euclidean, after the map     (learned.py)
+    any other metric, sparse rows            scikit-learn's trees, tiles  (metric.py)
+    precomputed distances                                                 (precomputed.py)
 
 All of them return distances and row numbers, nearest first, equal distances in order of row
-number; asked for the neighbours of the indexed rows themselves they leave each row out of its
-own list by its index, so duplicates stay.
+number; asked for the neighbours of the indexed rows themselves (Q None) they leave each row out of
+its own list by its index, so duplicates stay.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import get_memory
+from nearfold.blocks import spans
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
-from nearfold.neighbors.borrowed import SklearnIndex, TreeIndex
+from nearfold.neighbors.distances import is_euclidean
+from nearfold.neighbors.external import TreeIndex
+from nearfold.neighbors.learned import LearnedIndex, fitted_learner, is_learner, to_learned_space
+from nearfold.neighbors.metric import MetricIndex
+from nearfold.neighbors.pairs import radii
 from nearfold.neighbors.plain import PlainIndex
-from nearfold.neighbors.plan import SKETCH_WIDTH
-from nearfold.neighbors.pruned import OutOfRange, PrunedIndex
+from nearfold.neighbors.precomputed import PrecomputedIndex
+from nearfold.neighbors.pruned import PrunedIndex
+from nearfold.neighbors.sketch import CannotSketch
 from nearfold.notation import Array, Floats, Ints
+from nearfold.state import Sizes, State, any_of, array, names, number, optional, require
 
 _TREE_FEATURES = 8  # beyond it the tree visits too much: measured, uniform and low-rank data
-_PLAIN_PAIRS = 25_000_000  # below it NumPy is done before a compiler would be
+_PLAIN_PAIRS = 25_000_000  # below this size JIT compilation would dominate
 _LARGE, _SMALL = 1e140, 1e-140  # outside, squares of float64 might overflow or vanish
+_DENSE_CELLS = 2**20  # values of sparse queries made dense at a time
+
+
+class Index(Protocol):
+    """Rows under a metric, ready to be searched."""
+
+    X: Any  # the rows as they were given
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows searched."""
+
+    def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+
+    def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
+        """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
+
+    def part(self, rows: Any) -> Index:
+        """An index of some of the rows under the same metric."""
+
+
+def _check_largest(values: dict[str, Any], sizes: Sizes) -> None:
+    X = values["X"]
+    require(X.size == 0 or np.abs(X).max() <= values["largest"] * (1 + 1e-6), "largest is smaller")
 
 
 class EuclideanIndex:
     """Dense rows under the Euclidean distance; picks plain, tree or pruned search."""
+
+    fitted_state = State(
+        _check_largest,
+        X=array("n d", large=True),
+        n_jobs=optional(number(whole=True)),
+        k_hint=number(least=1, whole=True),
+        names=optional(any_of(names("d"))),
+        largest=number(least=0),
+    )
 
     def __init__(
         self, X: Array, n_jobs: int | None = None, k_hint: int = 5, names: Any = None
@@ -42,61 +84,91 @@ class EuclideanIndex:
         self.n_jobs = n_jobs
         self.k_hint = k_hint
         self.names = names
-        self._size = refuse_nonfinite(X, names)
-        self._plain: PlainIndex | None = None
-        self._heavy: TreeIndex | PrunedIndex | None = None
+        self.largest = refuse_nonfinite(X, names)  # no value is larger
+        self._forget()
 
-    def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
+    def _forget(self) -> None:
+        self._plain: PlainIndex | None = None
+        self._heavy: TreeIndex | PrunedIndex | PlainIndex | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows searched."""
+        return int(self.X.shape[0])
+
+    def part(self, rows: Any) -> EuclideanIndex:
+        """An index of some of the rows."""
+        return EuclideanIndex(self.X[rows], self.n_jobs, self.k_hint, self.names)
+
+    def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+        if sparse.issparse(Q):
+            parts = [self.nearest(Q[span].toarray(), k) for span in self._dense_spans(Q)]
+            return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
         if self._is_extreme(Q):
             index, queries, (down, up) = self._rescaled(Q)
             distance, row = index.nearest(queries, k)
             return distance / up / down, row
         try:
             return self._route(Q).nearest(Q, k)
-        except OutOfRange:
-            return self._plain_index().nearest(Q, k)
+        except CannotSketch:
+            return self._fallback().nearest(Q, k)
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
+        if sparse.issparse(Q):
+            reach = radii(radius, Q.shape[0])
+            tiles = self._dense_spans(Q)
+            parts = [self.within(Q[span].toarray(), reach[span]) for span in tiles]
+            query, row, distance = (np.concatenate(part) for part in zip(*parts, strict=True))
+            first = np.repeat([span.start for span in tiles], [len(p[0]) for p in parts])
+            return query + first, row, distance
         if self._is_extreme(Q):
             index, queries, (down, up) = self._rescaled(Q)
-            query, row, distance = index.within(queries, radius * down * up)
+            query, row, distance = index.within(queries, np.multiply(radius, down) * up)
             return query, row, distance / up / down
         try:
             return self._route(Q).within(Q, radius)
-        except OutOfRange:
-            return self._plain_index().within(Q, radius)
+        except CannotSketch:
+            return self._fallback().within(Q, radius)
 
     def __getstate__(self) -> dict[str, Any]:
         """Sketches and trees are built again when needed; a stored index holds the rows once."""
-        return {**self.__dict__, "_plain": None, "_heavy": None}
+        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _dense_spans(self, Q: Any) -> list[slice]:
+        return spans(Q.shape[0], max(1, _DENSE_CELLS // max(1, Q.shape[1])))
 
     def _route(self, Q: Array | None) -> PlainIndex | TreeIndex | PrunedIndex:
         n, d = self.X.shape
         m = n if Q is None else len(Q)
-        if d <= _TREE_FEATURES and n > 256:
-            if self._heavy is None:
-                self._heavy = TreeIndex(self.X, self.n_jobs)
-            return self._heavy
-        if self._heavy is None and (n * m <= _PLAIN_PAIRS or self._too_large_to_sketch()):
-            return self._plain_index()
         if self._heavy is None:
-            self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
+            if d <= _TREE_FEATURES and n > 256:
+                self._heavy = TreeIndex(self.X, self.n_jobs)
+            elif n * m <= _PLAIN_PAIRS:
+                if self._plain is None:
+                    self._plain = PlainIndex(self.X, self.n_jobs)
+                return self._plain
+            else:
+                self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
         return self._heavy
 
-    def _too_large_to_sketch(self) -> bool:
-        n, d = self.X.shape
-        return 8.0 * n * min(d + 1, SKETCH_WIDTH) > get_memory()
+    def _fallback(self) -> PlainIndex:
+        """Brute force that decides as the pruned search does, to the last bit."""
+        from nearfold.kernels.screen import measure_pairs
 
-    def _plain_index(self) -> PlainIndex:
-        if self._plain is None:
-            self._plain = PlainIndex(self.X)
-        return self._plain
+        index = PlainIndex(self.X, self.n_jobs, measure=measure_pairs)
+        if self._heavy is None:  # there is no sketch of the rows, so none for other queries either
+            self._heavy = index
+        return index
 
     def _is_extreme(self, Q: Array | None) -> bool:
         """Whether squares of the values might overflow or vanish."""
-        size = max(self._size, 0.0 if Q is None else refuse_nonfinite(Q, self.names))
+        size = max(self.largest, 0.0 if Q is None else refuse_nonfinite(Q, self.names))
         return size != 0.0 and not _SMALL < size < _LARGE
 
     def _rescaled(self, Q: Array | None) -> tuple[PlainIndex, Array | None, tuple[float, float]]:
@@ -140,25 +212,31 @@ def build_index(
     n_jobs: int | None = None,
     k_hint: int = 5,
     names: Any = None,
-) -> EuclideanIndex | SklearnIndex:
-    """An index over X: ours for dense Euclidean rows, scikit-learn's for all else."""
+    y: Any = None,
+) -> EuclideanIndex | MetricIndex | PrecomputedIndex | LearnedIndex:
+    """An index over X under any metric.
+
+    `metric` may be a metric learner: a fitted one is used as it is, another is cloned and fitted
+    on (X, y). The index takes and returns raw rows in either case.
+    """
+    if is_learner(metric):
+        if metric_params:
+            raise InputError(f"a learned metric takes no metric_params; got {metric_params}.")
+        learner = fitted_learner(metric, X, y)
+        return LearnedIndex(
+            X, learner, EuclideanIndex(to_learned_space(learner, X), n_jobs, k_hint)
+        )
+    if isinstance(metric, str) and metric == "precomputed":
+        return PrecomputedIndex(X, names)
     if is_euclidean(metric, p, metric_params) and not sparse.issparse(X):
         return EuclideanIndex(X, n_jobs, k_hint, names)
-    if metric != "nan_euclidean":
-        refuse_nonfinite(X, names)
-    return SklearnIndex(
+    return MetricIndex(
         X,
-        n_jobs,
-        names,
         metric=metric,
         p=p,
         metric_params=metric_params,
         algorithm=algorithm,
         leaf_size=leaf_size,
+        n_jobs=n_jobs,
+        names=names,
     )
-
-
-def is_euclidean(metric: Any, p: float, metric_params: dict[str, Any] | None) -> bool:
-    """Whether these parameters mean the plain Euclidean distance."""
-    named = metric in ("euclidean", "l2") if isinstance(metric, str) else False
-    return (named or (metric == "minkowski" and p == 2)) and not metric_params

@@ -1,36 +1,65 @@
-"""Exact Euclidean neighbours in plain NumPy, for problems too small to wait for a compiler.
+"""Exact Euclidean neighbours in plain NumPy: small problems, and those with no room for a sketch.
 
-|q - x|^2 = |q|^2 + |x|^2 - 2 q.x by one product in float64, about the centre of the data;
-then every pair that could be among the k nearest within the rounding of that product is
-measured again as the sum of squared differences, which alone decides. Ties: smaller row first.
+|q - x|^2 = |q|^2 + |x|^2 - 2 q.x by one product in float64, about the centre of the data; then
+every pair that could be among the k nearest within the rounding of that product is measured again
+as the sum of squared differences, which alone decides. Ties: smaller row first.
+
+Queries and rows are taken in tiles. Centred rows and their norms are kept between calls where they
+are small beside the memory budget; a tile computed again has the same values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from nearfold.neighbors.pairs import Pairs
+from nearfold.blocks import get_memory, spans
+from nearfold.linalg import (
+    pair_squares,
+    square_norms,
+    squared_distance_error,
+    squared_distances,
+)
+from nearfold.neighbors.pairs import Pairs, radii
+from nearfold.neighbors.selection import first_k_of_pairs
 from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order
 
-_CELLS = 4_000_000  # entries of a block of distances, and of a block of rows
-_EPS = float(np.finfo(np.float64).eps)
+_CELLS = 2**19  # values of a tile of rows
+_QUERIES, _ROWS = 256, 1024  # of a tile of distances, at the most
+
+Squares = Callable[[Array, Array, Ints, Ints], Floats]  # |q_i - x_j|^2 of some pairs
 
 
 class PlainIndex:
-    """Rows to search by brute force, block against block: little memory beside the rows."""
+    """Rows to search by brute force, tile against tile: little memory beside the rows.
 
-    def __init__(self, X: Array) -> None:
+    `measure` is the function that decides. The fallback for large tables passes the one of the
+    compiled search, so that both give the same distances to the last bit.
+    """
+
+    def __init__(
+        self, X: Array, n_jobs: int | None = None, measure: Squares = pair_squares
+    ) -> None:
         self.X = X
+        self.n_jobs = n_jobs
+        self.measure = measure
         self.centre = X[:4096].mean(axis=0, dtype=np.float64)  # any point near the data will do
+        width = max(1, _CELLS // max(1, X.shape[1]))
+        self.row_tiles = spans(len(X), min(_ROWS, width))
+        self.query_step = min(_QUERIES, width)
+        self._centred: list[tuple[Floats, Floats]] | None = None
+        self._keeps = 8.0 * X.size <= get_memory() / 8
 
     def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
         queries = self.X if Q is None else Q
         distance = np.empty((len(queries), k))
         row = np.empty((len(queries), k), dtype=np.int64)
-        for span in self._query_spans(len(queries)):
+
+        def search(span: slice) -> None:
             m = span.stop - span.start
             best, best_row = np.full((m, k), np.inf), np.full((m, k), len(self.X))
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
@@ -39,64 +68,76 @@ class PlainIndex:
                     bound = np.fmin(bound, np.partition(rough, k - 1, axis=1)[:, k - 1 : k])
                 q, x = np.nonzero(rough <= bound + margin)
                 x += first
-                square = self._true_squares(queries[span], q, x)
+                square = self.measure(queries[span], self.X, q, x)
                 best, best_row = _merge_best(best, best_row, q, x, square)
             distance[span], row[span] = np.sqrt(best), best_row
+
+        self._over_queries(search, len(queries))
         return distance, row
 
-    def within(self, Q: Array | None, radius: float) -> tuple[Ints, Ints, Floats]:
+    def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         queries = self.X if Q is None else Q
+        reach = radii(radius, len(queries))
+        limit = np.minimum(reach, 1e154)[:, None] ** 2 * (1 + 1e-15)
         pairs = Pairs()
-        limit = min(float(radius), 1e154) ** 2 * (1 + 1e-15)
-        for span in self._query_spans(len(queries)):
+        for span in spans(len(queries), self.query_step):
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
-                q, x = np.nonzero(rough <= limit + margin)
+                q, x = np.nonzero(rough <= limit[span] + margin)
                 x += first
-                square = self._true_squares(queries[span], q, x)
-                keep = np.sqrt(square) <= radius  # a radius equal to a distance includes it
-                pairs.add(q[keep] + span.start, x[keep], square[keep])
+                distance = np.sqrt(self.measure(queries[span], self.X, q, x))
+                keep = distance <= reach[span][q]  # a radius equal to a distance includes it
+                pairs.add(q[keep] + span.start, x[keep], distance[keep])
         return pairs.sorted()
 
-    def _row_step(self) -> int:
-        return max(64, _CELLS // max(1, self.X.shape[1]))
+    def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
+        tiles = spans(m, self.query_step)
+        if len(tiles) == 1:  # not worth a pool of threads
+            search(tiles[0])
+            return
+        if self._keeps:
+            self._centred_rows()  # once, before the threads need it
+        for _ in map_in_order(
+            search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles)
+        ):
+            pass
 
-    def _query_spans(self, m: int) -> Iterator[slice]:
-        step = max(1, _CELLS // min(max(len(self.X), 1), self._row_step()))
-        return (slice(a, min(a + step, m)) for a in range(0, m, step))
+    def _centred_rows(self) -> Iterator[tuple[Floats, Floats]] | list[tuple[Floats, Floats]]:
+        """Each tile of rows about the centre, and the squared norms."""
+
+        def centred(tile: slice) -> tuple[Floats, Floats]:
+            rows = self.X[tile] - self.centre
+            return rows, square_norms(rows)
+
+        if not self._keeps:
+            return map(centred, self.row_tiles)
+        if self._centred is None:
+            self._centred = [centred(tile) for tile in self.row_tiles]
+        return self._centred
 
     def _rough_squares(
         self, queries: Array, span: slice, exclude_self: bool
     ) -> Iterator[tuple[int, Floats, Floats]]:
-        """Squared distances from products, block of rows by block, and what they may be off by.
+        """Squared distances from products, tile of rows by tile, and what they may be off by.
 
         Yields (first row, squares, margin): rounding of the product, and of centring about a
         point that may be far from zero.
         """
         d = self.X.shape[1]
         block = queries[span] - self.centre
-        size = np.einsum("ij,ij->i", block, block)
-        offset = np.linalg.norm(self.centre)
-        for first in range(0, len(self.X), self._row_step()):
-            rows = self.X[first : first + self._row_step()] - self.centre
-            square = np.einsum("ij,ij->i", rows, rows)
-            rough = size[:, None] + square - 2 * (block @ rows.T)
+        size = square_norms(block)
+        offset = float(np.linalg.norm(self.centre))
+        for tile, (rows, square) in zip(self.row_tiles, self._centred_rows(), strict=True):
+            rough = squared_distances(block, rows, size, square)
             if exclude_self:
-                own = np.arange(span.start, span.stop) - first
+                own = np.arange(span.start, span.stop) - tile.start
                 here = np.flatnonzero((own >= 0) & (own < len(rows)))
                 rough[here, own[here]] = np.nan  # never at most anything, and sorted last
             reach = np.sqrt(size) + np.sqrt(square.max(initial=0.0))
-            margin = 4 * _EPS * ((d + 4) * reach**2 + offset * reach)
-            yield first, rough, margin[:, None]
+            yield tile.start, rough, squared_distance_error(d, reach, offset)[:, None]
 
-    def _true_squares(self, queries: Array, q: Ints, x: Ints) -> Floats:
-        square = np.empty(len(q))
-        step = self._row_step()
-        for start in range(0, len(q), step):
-            part = slice(start, start + step)
-            difference = np.subtract(queries[q[part]], self.X[x[part]], dtype=np.float64)
-            square[part] = np.einsum("ij,ij->i", difference, difference)
-        return square
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_centred": None}
 
 
 def _merge_best(
@@ -107,7 +148,4 @@ def _merge_best(
     q = np.concatenate([np.repeat(np.arange(m), k), q])
     x = np.concatenate([best_row.ravel(), x])
     square = np.concatenate([best.ravel(), square])
-    order = np.lexsort((x, square, q))
-    first = np.searchsorted(q[order], np.arange(m))
-    chosen = order[first[:, None] + np.arange(k)]
-    return square[chosen], x[chosen]
+    return first_k_of_pairs(q, x, square, m, k)

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfold.linalg import top_eigenpairs
-from nearfold.notation import Array, Floats
+from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
+from nearfold.notation import Floats
 
 SAMPLE = 2048  # rows that show the principal axes and the cost of each plan
 _PILOTS = 64  # of which this many play the query
 # Axes to choose from: one short of a multiple of the SIMD width, the tail's norm fills it.
 AXES = (3, 7, 11, 15, 23, 31, 47, 63, 95, 127, 191)
-
-SKETCH_WIDTH = 2 * AXES[-1]  # columns of both sketches together, at the most
 
 # Relative cost of the stages, in nanoseconds per pair on one core (measured, AVX-512 Zen 4;
 # only the ratios matter, and a factor of two either way moves the choice by one step).
@@ -36,11 +34,6 @@ class Plan:
 
     short: int
     long: int
-
-
-def square_norms(X: Array) -> Floats:
-    """|x|^2 of each row."""
-    return np.einsum("ij,ij->i", X, X)
 
 
 def principal_axes(sample: Floats, count: int) -> Floats:
@@ -65,7 +58,7 @@ def choose_plan(sample: Floats, axes: Floats, n: int, k: int) -> Plan:
     m, d = sample.shape
     pilots = sample[: min(_PILOTS, m)]
     square = square_norms(sample)
-    true = square[: len(pilots), None] + square - 2 * pilots @ sample.T
+    true = squared_distances(pilots, sample, square[: len(pilots)], square)
     np.fill_diagonal(true, np.inf)
     rank = min(max(1, round(k * m / n)), m - 1) if m > 1 else 1
     reach = np.partition(true, rank - 1, axis=1)[:, rank - 1 : rank] if m > 1 else true[:, :1]
@@ -77,7 +70,7 @@ def choose_plan(sample: Floats, axes: Floats, n: int, k: int) -> Plan:
         tail = np.sqrt(np.maximum(square - square_norms(part[:, :h]), 0.0))
         head = np.column_stack([part[:, :h], tail])
         size = square_norms(head)
-        bound = size[: len(pilots), None] + size - 2 * head[: len(pilots)] @ head.T
+        bound = squared_distances(head[: len(pilots)], head, size[: len(pilots)], size)
         share[h] = float((bound <= reach).mean())
     for short in share:
         for long in (h for h in share if h > short):

@@ -1,7 +1,7 @@
-"""Minimisers: each returns where it ended and how."""
+"""Minimisers; each returns an OptimizationResult."""
 
-from nearfold.optim.ended import Ended, warn_unless_converged
 from nearfold.optim.minibatch import adam
 from nearfold.optim.quasi_newton import minimise
+from nearfold.optim.result import OptimizationResult, warn_unless_converged
 
-__all__ = ["Ended", "adam", "minimise", "warn_unless_converged"]
+__all__ = ["OptimizationResult", "adam", "minimise", "warn_unless_converged"]

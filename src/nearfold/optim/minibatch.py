@@ -1,9 +1,9 @@
-"""Adam on batches of rows, the step falling to zero along a cosine.
+"""Adam on batches of rows, with a cosine schedule that decays the step to zero.
 
-The gradient of a sum over rows is estimated from a batch of them. Steps are in units of the size
-of the point, because Adam's own steps know nothing of it: every entry moves by at most about
-`rate` times the root mean square of all entries per step. It is meant to refine a start that has
-about the right size; from a start that is far too small or too large it is slow.
+The gradient of a sum over rows is estimated from a batch of them. Steps are relative to the scale
+of x: per step every entry moves by at most about `rate` times the root mean square of all entries.
+The method refines a start of about the right scale; from one that is far too small or too large it
+is slow.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from nearfold.notation import Floats, Ints
-from nearfold.optim.ended import Ended
+from nearfold.optim.result import OptimizationResult
 from nearfold.run import reporter
 
-_MEAN, _SQUARE = 0.9, 0.99  # how slowly the averages of gradients and their squares forget
+_MEAN, _SQUARE = 0.9, 0.99  # decay rates of the running means of gradients and their squares
 
 
 def adam(
@@ -30,12 +30,13 @@ def adam(
     random: Any,
     label: str,
     rate: float = 0.03,
+    tol: float = 1e-2,  # sampling noise alone moves a pass by some thousandths
     callback: Callable[[Floats, int], None] | None = None,
-) -> Ended:
+) -> OptimizationResult:
     """Minimise a sum over rows, given its value and gradient over any batch of them.
 
-    Values, in `history` too, are sums over all rows as met during a pass. Converged means that the
-    last pass was not worse than the one before it.
+    The values in `history` are sums over all rows, accumulated during each pass. Converged means
+    that the objective has reached a plateau: the last pass changed it by at most `tol`, relative.
     """
     x = np.array(start, dtype=np.float64)
     batches = max(1, round(n_rows / batch_size))
@@ -57,6 +58,12 @@ def adam(
         history.append(value)
         if callback is not None:
             callback(x, epoch)
-    improved = n_epochs < 2 or history[-1] <= history[-2]
-    reason = f"all {n_epochs} passes were made" if improved else "the last pass was no better"
-    return Ended(x, history[-1], improved, reason, n_epochs, history)
+    change = (history[-2] - history[-1]) / max(abs(history[-1]), 1e-300) if n_epochs > 1 else np.inf
+    if abs(change) <= tol:
+        reason = f"the last pass changed the objective by less than {tol:g}, relative"
+    elif n_epochs < 2:
+        reason = "a single pass cannot show that the objective has stopped improving"
+    else:
+        trend = "was still falling" if change > 0 else "was rising"
+        reason = f"the objective {trend} in the last pass (by {abs(change):.1e}, relative)"
+    return OptimizationResult(x, history[-1], abs(change) <= tol, reason, n_epochs, history)

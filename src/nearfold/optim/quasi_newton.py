@@ -1,4 +1,4 @@
-"""L-BFGS (SciPy's), with the package's progress, cancel and account of how it ended."""
+"""L-BFGS (SciPy's), with progress reports, cancellation and an OptimizationResult."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nearfold.notation import Floats
-from nearfold.optim.ended import Ended
+from nearfold.optim.result import OptimizationResult
 from nearfold.run import reporter
 
 Objective = Callable[[Floats], tuple[float, Floats]]
@@ -24,7 +24,7 @@ def minimise(
     label: str,
     callback: Callable[[Floats, int], None] | None = None,
     memory: int = 10,
-) -> Ended:
+) -> OptimizationResult:
     """Minimise an objective that returns its value and gradient, from `start` (of any shape).
 
     `tol`: as in scipy.optimize.minimize, both for the relative decrease of the objective and for
@@ -61,7 +61,7 @@ def minimise(
         options=options,
         callback=after_iteration,
     )
-    return Ended(
+    return OptimizationResult(
         x=np.asarray(found.x).reshape(shape),
         value=float(found.fun),
         converged=bool(found.success),

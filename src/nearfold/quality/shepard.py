@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.metrics.drawing import order_by_value
+from nearfold.linalg.row_order import order_by_value
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality.spaces import Space, check_spaces
 from nearfold.run import random_state as source_of_randomness

@@ -14,11 +14,10 @@ import numpy as np
 
 from nearfold.blocks import as_rows, is_streamed, require_memory
 from nearfold.errors import InputError
-from nearfold.graph import Graph, Surroundings, neighbourhood_graph
+from nearfold.graph import Graph, OutsideSearch, neighbourhood_graph, spanning_edges
 from nearfold.graph.connect import (
     smallest_connecting_k,
     smallest_connecting_radius,
-    spanning_edges,
     spanning_tree_lengths,
 )
 from nearfold.graph.doctor import Circuits, Hole, find_circuits, find_holes
@@ -165,19 +164,18 @@ def diagnose(
     k = None if radius is not None else n_neighbors
     if k is not None and not 1 <= k < m:
         raise InputError(f"n_neighbors={k}: give a number from 1 to {m - 1}, less than the rows.")
-    options = {"metric": metric, "p": p, "metric_params": metric_params}
-    index = build_index(X, n_jobs=n_jobs, k_hint=k or 5, **options)
-    graph, reach = neighbourhood_graph(index, m, k, radius)
-    surroundings = Surroundings(X, index, options)
-    _, label = graph.components()
-    bridges = spanning_edges(graph, reach, label, surroundings)
-    exact = m <= _EXACT_RADIUS_ROWS
-    joined = graph.with_edges(*bridges)
-    smallest = (
-        smallest_connecting_radius(graph, reach, surroundings)
-        if exact
-        else float(spanning_tree_lengths(joined).max(initial=0.0))
+    index = build_index(
+        X, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, k_hint=k or 5
     )
+    graph, reach = neighbourhood_graph(index, k, radius)
+    outside = OutsideSearch(index, precomputed=isinstance(metric, str) and metric == "precomputed")
+    _, label = graph.components()
+    exact = m <= _EXACT_RADIUS_ROWS
+    if exact:
+        smallest = smallest_connecting_radius(graph, reach, outside)
+    else:
+        joined = graph.with_edges(*spanning_edges(graph, reach, label, outside))
+        smallest = float(spanning_tree_lengths(joined).max(initial=0.0))
     largest = np.flatnonzero(label == 0)
     part = graph if len(largest) == m else graph.part(largest)
     circuits = find_circuits(part, random_state, n_jobs)
@@ -192,7 +190,7 @@ def diagnose(
         k,
         radius,
         label,
-        smallest_connecting_k(index, m, k or 5),
+        smallest_connecting_k(index, k or 5),
         smallest,
         exact,
         Circuits(rows, thin),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
@@ -80,7 +80,7 @@ def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
     return FileBytes(name, data, digest.hexdigest(), None)
 
 
-def _pieces(stream: IO[bytes], digest: hashlib._Hash, name: str, first: int) -> Iterator[bytes]:
+def _pieces(stream: IO[bytes], digest: Any, name: str, first: int) -> Iterator[bytes]:
     """A first piece of this size (all of a file: it is not copied again), then small ones."""
     size = first
     while piece := stream.read(size):

@@ -21,7 +21,7 @@ from nearfold.errors import ModelFileError
 from nearfold.store.model_error import one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
-_ROW_OWNERS = {"nearfold.neighbors.exact.EuclideanIndex", "index"}  # whose X are rows
+_INDEXES = "nearfold.neighbors."  # classes whose X are rows
 _COUNTS = ("n_samples_fit_", "n_samples_", "n_samples_seen_")
 _NEVER_ROWS = {"components_"}  # as many axes as rows is no accident where columns outnumber rows
 _DERIVED_NAMES = {"embedding_", "X_transformed_fit_"}
@@ -146,7 +146,7 @@ def _entry(table: dict[str, Any], key: str, kind: type[Any], *default: Any) -> A
     if value is None and default:
         return default[0]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ModelFileError(f"the manifest is forged or not whole (no {key!r}).")
+        raise ModelFileError(f"the manifest is invalid or not whole (no {key!r}).")
     return value
 
 
@@ -183,13 +183,11 @@ class _Walk:
                     self.visit(pair[1], f"{path}.{str(pair[0])[:40]}", owner)
         elif kind in ("list", "tuple", "objects"):
             self.visit(node.get("items"), path, owner)
-        elif kind == "index":
-            self.visit(node.get("X"), f"{path}.X", "index")
 
     def _list(self, node: dict[str, Any], path: str) -> StoredArray:
         sides = node.get("shape")
         if not isinstance(sides, list) or not all(type(n) is int for n in sides):
-            raise ModelFileError("the model is forged (an array without a shape).")
+            raise ModelFileError("the model is invalid (an array without a shape).")
         data = node.get("data") if node["kind"] == "sparse" else node
         dtype = data.get("dtype", "object") if isinstance(data, dict) else "?"
         array = StoredArray(path, tuple(sides), str(dtype)[:20])
@@ -200,7 +198,7 @@ class _Walk:
 
     def _sort(self, array: StoredArray, name: str, owner: str, about: dict[str, Any]) -> None:
         sides = array.shape
-        named = name in _ROW_NAMES or (name == "X" and owner in _ROW_OWNERS)
+        named = name in _ROW_NAMES or (name == "X" and owner.startswith(_INDEXES))
         if len(sides) >= 2 and all(sides) and (named or _as_fitted(name, sides, about)):
             if array not in self.rows:
                 self.rows.append(array)

@@ -1,10 +1,13 @@
 """From the tree of a model file back to objects: only what the closed list of kinds allows.
 
 Nothing in the tree is trusted. Each node is checked before it is used; classes, functions and
-types come from the list in model_known.py; an array is read once and must be what the node says;
-a reference leads back to something finished, so there are no cycles. An object is made without
-calling its constructor, and gets its state as unpickling would give it, by hooks that are ours or
-scikit-learn's.
+types come from the list in model_allowlist.py; an array is read once and must be what the node
+says; a reference leads back to something finished, so there are no cycles.
+
+An object is a shell at first: an instance with the attributes of the file, on which nothing has
+been called. When the whole tree has been read every shell is compared with what its class says it
+holds (model_check.py). Only then do objects get their state as unpickling would give it, by hooks
+that are ours or scikit-learn's; trees and other indexes are built there, from checked rows.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from scipy import sparse
 
 from nearfold.errors import ModelFileError
 from nearfold.notation import Array
-from nearfold.run import thread_count
-from nearfold.store.model_encode import DEEPEST, GENERATORS, INDEX_OPTIONS, SPARSE_KINDS
-from nearfold.store.model_known import find_class, find_function, find_type
+from nearfold.state import StateError
+from nearfold.store.model_allowlist import AllowList, find_function, find_type
+from nearfold.store.model_check import check_objects
+from nearfold.store.model_encode import DEEPEST, GENERATORS, SPARSE_KINDS
 from nearfold.store.model_tensors import TensorReader, check_dtype
 
-_LARGEST_SHARE = 8  # bytes of indexes built again, in units of the arrays of the file
+_MOST_OBJECTS = 2000
+_LARGEST_SHARE = 8  # bytes that all objects refer to, in units of the arrays of the file
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LARGEST_SIDE = 2**48
 
@@ -33,7 +38,9 @@ class Decoder:
 
     def __init__(self, tensors: TensorReader, payload_bytes: int) -> None:
         self._tensors = tensors
-        self._left_to_build = _LARGEST_SHARE * payload_bytes
+        self._left_to_share = _LARGEST_SHARE * payload_bytes
+        self._allowed = AllowList()
+        self._shells: list[tuple[Any, dict[str, Any]]] = []  # each after those that it holds
         self._finished: dict[int, Any] = {}
         self._depth = 0
         self._kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -54,25 +61,39 @@ class Decoder:
             "random_state": self._random_state,
             "generator": self._generator,
             "object": self._object,
-            "index": self._index,
         }
 
+    def model(self, node: Any) -> Any:
+        """The model of a tree: read, checked as a whole, then built."""
+        made = self.decode(node)
+        if not self._shells or made is not self._shells[-1][0]:
+            raise ModelFileError("the model is invalid (it is no estimator).")
+        try:
+            check_objects([shell for shell, _ in self._shells])
+        except StateError as error:
+            raise ModelFileError(f"the model is invalid ({error}).") from error
+        for shell, state in self._shells:
+            if hasattr(shell, "__setstate__"):
+                vars(shell).clear()
+                shell.__setstate__(state)
+        return made
+
     def decode(self, node: Any) -> Any:
-        """The value of a node."""
+        """The value of a node; objects are shells that are neither checked nor built."""
         if node is None or type(node) in (bool, int, float, str):
             return node
         if not isinstance(node, dict):
-            raise ModelFileError("the model is forged (a list where a value should be).")
+            raise ModelFileError("the model is invalid (a list where a value should be).")
         kind = node.get("kind")
         if kind == "same":
             number = node.get("as")
             if type(number) is not int or number not in self._finished:
-                raise ModelFileError("the model is forged (a reference to nothing).")
+                raise ModelFileError("the model is invalid (a reference to nothing).")
             return self._finished[number]
         if not isinstance(kind, str) or kind not in self._kinds:
             raise ModelFileError(f"it holds something of an unknown kind ({str(kind)[:40]!r}).")
         if self._depth > DEEPEST:
-            raise ModelFileError("the model is forged (nested too deeply).")
+            raise ModelFileError("the model is invalid (nested too deeply).")
         self._depth += 1
         value = self._kinds[kind](node)
         self._depth -= 1
@@ -82,7 +103,7 @@ class Decoder:
 
     def _remember(self, number: Any, value: Any) -> None:
         if type(number) is not int or number in self._finished:
-            raise ModelFileError("the model is forged (two parts of the same number).")
+            raise ModelFileError("the model is invalid (two parts of the same number).")
         self._finished[number] = value
 
     def _items(self, node: dict[str, Any]) -> list[Any]:
@@ -91,14 +112,14 @@ class Decoder:
     def _bounds(self, node: dict[str, Any]) -> list[int | None]:
         bounds = self._items(node)
         if len(bounds) != 3 or not all(b is None or type(b) is int for b in bounds):
-            raise ModelFileError("the model is forged (a slice without bounds).")
+            raise ModelFileError("the model is invalid (a slice without bounds).")
         return bounds
 
     def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for pair in _list(node, "items"):
             if not isinstance(pair, list) or len(pair) != 2:
-                raise ModelFileError("the model is forged (a key without a value).")
+                raise ModelFileError("the model is invalid (a key without a value).")
             key = self.decode(pair[0])
             found[key] = self.decode(pair[1])
         return found
@@ -110,7 +131,7 @@ class Decoder:
     def _objects(self, node: dict[str, Any]) -> Array:
         shape, items = _shape(node), _list(node, "items")
         if math.prod(shape) != len(items):
-            raise ModelFileError("the model is forged (a shape that does not fit).")
+            raise ModelFileError("the model is invalid (a shape that does not fit).")
         flat = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             flat[i] = self.decode(item)
@@ -119,13 +140,13 @@ class Decoder:
     def _sparse(self, node: dict[str, Any]) -> Any:
         kind, shape = _text(node, "format"), _shape(node)
         if kind not in SPARSE_KINDS or len(shape) != 2:
-            raise ModelFileError("the model is forged (an unknown sparse matrix).")
+            raise ModelFileError("the model is invalid (an unknown sparse matrix).")
         data, indices, indptr = (self.decode(node.get(k)) for k in ("data", "indices", "indptr"))
         for part in (data, indices, indptr):
             if not isinstance(part, np.ndarray) or part.ndim != 1:
-                raise ModelFileError("the model is forged (a sparse matrix without its parts).")
+                raise ModelFileError("the model is invalid (a sparse matrix without its parts).")
         if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-            raise ModelFileError("the model is forged (places that are not whole numbers).")
+            raise ModelFileError("the model is invalid (places that are not whole numbers).")
         stored = "csc" if kind == "csc" else "csr"
         make = getattr(sparse, stored + ("_array" if node.get("array") is True else "_matrix"))
         X = make((data, indices, indptr), shape=shape)
@@ -147,37 +168,27 @@ class Decoder:
         return np.random.Generator(bits)
 
     def _object(self, node: dict[str, Any]) -> Any:
-        cls = _known(find_class, _text(node, "class"))
+        cls = _known(self._allowed.find, _text(node, "class"))
         pairs = node.get("state")
         if not isinstance(pairs, dict):
-            raise ModelFileError("the model is forged (an object without a state).")
+            raise ModelFileError("the model is invalid (an object without a state).")
         if any(name.startswith("__") or not name.isidentifier() for name in pairs):
-            raise ModelFileError("the model is forged (an attribute of a forbidden name).")
+            raise ModelFileError("the model is invalid (an attribute of a forbidden name).")
         state = {name: self.decode(part) for name, part in pairs.items()}
-        made = object.__new__(cls)
-        if hasattr(made, "__setstate__"):
-            made.__setstate__(state)
-        else:
-            made.__dict__.update(state)
-        return made
-
-    def _index(self, node: dict[str, Any]) -> Any:
-        from nearfold.neighbors.borrowed import SklearnIndex
-
-        X, options = self.decode(node.get("X")), self.decode(node.get("options"))
-        names, n_jobs = self.decode(node.get("names")), self.decode(node.get("n_jobs"))
-        if type(n_jobs) is not int or n_jobs < 1:
-            raise ModelFileError("the model is forged (an index without a number of threads).")
-        if not isinstance(options, dict) or set(options) != set(INDEX_OPTIONS):
-            raise ModelFileError("the model is forged (an index without its options).")
-        if not (isinstance(X, np.ndarray) or sparse.issparse(X)):
-            raise ModelFileError("the model is forged (an index without rows).")
+        shell = object.__new__(cls)
+        vars(shell).update(state)
+        self._shells.append((shell, state))
         # References let one array serve many indexes: a small file must not grow without bound.
-        self._left_to_build -= X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes
-        if self._left_to_build < 0:
-            raise ModelFileError("the model is forged (too many indexes).")
-        cores = thread_count(None)  # of this machine; the file knows those of another
-        return SklearnIndex(X, min(n_jobs, cores), names, **options)
+        self._left_to_share -= sum(_bytes(part) for part in state.values())
+        if len(self._shells) > _MOST_OBJECTS or self._left_to_share < 0:
+            raise ModelFileError("the model is invalid (too many objects).")
+        return shell
+
+
+def _bytes(value: Any) -> int:
+    if sparse.issparse(value):
+        return int(value.data.nbytes)
+    return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
 def _known(find: Callable[[str], Any], name: str) -> Any:
@@ -190,21 +201,21 @@ def _known(find: Callable[[str], Any], name: str) -> Any:
 def _text(node: dict[str, Any], key: str) -> str:
     value = node.get(key)
     if not isinstance(value, str):
-        raise ModelFileError(f"the model is forged (no text for {key!r}).")
+        raise ModelFileError(f"the model is invalid (no text for {key!r}).")
     return value
 
 
 def _list(node: dict[str, Any], key: str) -> list[Any]:
     value = node.get(key)
     if not isinstance(value, list):
-        raise ModelFileError(f"the model is forged (no list for {key!r}).")
+        raise ModelFileError(f"the model is invalid (no list for {key!r}).")
     return value
 
 
 def _shape(node: dict[str, Any]) -> tuple[int, ...]:
     sides = _list(node, "shape")
     if len(sides) > 32 or not all(type(n) is int and 0 <= n < _LARGEST_SIDE for n in sides):
-        raise ModelFileError("the model is forged (an impossible shape).")
+        raise ModelFileError("the model is invalid (an impossible shape).")
     return tuple(sides)
 
 
@@ -220,5 +231,5 @@ def _scalar(node: dict[str, Any]) -> Any:
     raw = bytes.fromhex(_text(node, "value"))
     bad = dtype.kind == "b" and raw not in (b"\0", b"\1")
     if bad or len(raw) != dtype.itemsize or dtype.kind not in "biufcMmS":
-        raise ModelFileError("the model is forged (a number of the wrong length).")
+        raise ModelFileError("the model is invalid (a number of the wrong length).")
     return np.frombuffer(raw, dtype)[0]

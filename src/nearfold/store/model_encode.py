@@ -8,11 +8,10 @@ a `kind` from a closed list:
     scalar      a NumPy number                        dtype, type, function    by name
     sparse      CSR or CSC parts                      random_state, generator  with their state
     object      one of ours or of scikit-learn's: its class's name and its state
-    index       a neighbour index of scikit-learn: its rows; the tree of it is built again
     same        what has been seen before, so that shared things stay shared
 
-Functions have no kind but those of a fixed list (model_known.py): reading a file never runs code
-that came with it.
+Functions have no kind but those of a fixed list (model_allowlist.py): reading a file never runs
+code that came with it.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from scipy import sparse
 
 from nearfold.errors import InputError
 from nearfold.notation import Array
-from nearfold.store.model_known import class_name, function_name, type_name
+from nearfold.store.model_allowlist import AllowList, function_name, type_name
+from nearfold.store.model_check import default_behaviour
 from nearfold.store.model_tensors import is_transposed, storable
 
 DEEPEST = 60
 GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 SPARSE_KINDS = ("csr", "csc", "coo")
-INDEX_OPTIONS = ("metric", "p", "metric_params", "algorithm", "leaf_size")
 _LARGEST_INTEGER = 2**1024
 
 Node = Any  # a value of JSON
@@ -42,6 +41,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
+        self.objects: list[Any] = []  # each after those that it holds
+        self._allowed = AllowList()
         self._seen: dict[int, dict[str, Node]] = {}
         self._alive: list[Any] = []  # an id means its object only while that lives
         self._inside: set[int] = set()
@@ -165,25 +166,18 @@ class Encoder:
         raise self._refusal(value)
 
     def _object(self, value: Any) -> dict[str, Node]:
-        from nearfold.neighbors.borrowed import SklearnIndex
-
-        if type(value) is SklearnIndex:
-            return self._index(value)
-        name = class_name(type(value))
+        cls = type(value)
+        name = self._allowed.name(cls)
         if name is None:
             raise self._refusal(value)
         state = value.__getstate__()
         if state is not None and type(state) is not dict:
             raise self._refusal(value)
-        pairs = {str(key): self.encode(part, str(key)) for key, part in (state or {}).items()}
+        state = dict(state or {})
+        state |= {key: part for key, part in default_behaviour(cls).items() if key in state}
+        pairs = {str(key): self.encode(part, str(key)) for key, part in state.items()}
+        self.objects.append(value)
         return {"kind": "object", "class": name, "state": pairs}
-
-    def _index(self, value: Any) -> dict[str, Node]:
-        options = {name: getattr(value.search, name) for name in INDEX_OPTIONS}
-        node: dict[str, Node] = {"kind": "index", "n_jobs": self.encode(value.search.n_jobs, "")}
-        node["X"] = self.encode(value.X, "X")
-        node["names"] = self.encode(value.names, "names")
-        return node | {"options": self.encode(options, "options")}
 
     def _refusal(self, value: Any) -> InputError:
         place, kind = self._place(), type(value).__name__

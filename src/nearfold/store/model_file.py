@@ -21,12 +21,14 @@ from typing import Any, BinaryIO
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, ModelFileError, warn
+from nearfold.state import StateError, state_of
 from nearfold.store.atomic import write_atomically
+from nearfold.store.model_allowlist import AllowList
 from nearfold.store.model_card import ModelCard, make_card
+from nearfold.store.model_check import check_objects, default_behaviour
 from nearfold.store.model_decode import Decoder
 from nearfold.store.model_encode import Encoder
 from nearfold.store.model_error import one_line, refusing
-from nearfold.store.model_known import class_name
 from nearfold.store.model_layout import (
     MAJOR,
     MINOR,
@@ -65,8 +67,13 @@ def save(model: Any, path: str | os.PathLike[str], *, extra: dict[str, Any] | No
     ('nearfold.PCA', False, {'score': 0.9})
     """
     _check_fitted(model)
+    _check_path(path)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
+    try:
+        check_objects(encoder.objects, stored=False)
+    except StateError as error:
+        raise InputError(f"this model does not hold what its class says: {error}") from error
     payload = pack_arrays(encoder.arrays)
     manifest = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -74,6 +81,7 @@ def save(model: Any, path: str | os.PathLike[str], *, extra: dict[str, Any] | No
         "model": _describe(model),
         "extra": _check_extra(extra),
         "payload": {"bytes": payload.n_bytes, "sha256": payload.sha256()},
+        "states": _states(encoder.objects),
         "tree": tree,
     }
     head = pack_manifest(manifest, payload.n_bytes)
@@ -88,13 +96,14 @@ def save(model: Any, path: str | os.PathLike[str], *, extra: dict[str, Any] | No
 def load(path: str | os.PathLike[str]) -> Any:
     """The model in a file, after all of the file has been checked.
 
-    Raises `ModelFileError`, in one line, if it is damaged, forged, foreign or too new.
+    Raises `ModelFileError`, in one line, if it is damaged, invalid, foreign or too new.
     """
     return load_with_card(path)[0]
 
 
 def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
     """The model in a file and its card, from one reading."""
+    _check_path(path)
     with refusing(path), open_checked(path) as opened:
         card = _card(opened, path)
         check_payload(opened)
@@ -102,9 +111,11 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
         require_memory(opened.payload_bytes, f"The model {card.name}", advice)
         try:
             decoder = Decoder(TensorReader(opened), opened.payload_bytes)
-            model = decoder.decode(opened.manifest.get("tree"))
-            if class_name(type(model)) != card.model:
-                raise ModelFileError("the model is forged (it is not what the manifest says).")
+            model = decoder.model(opened.manifest.get("tree"))
+            about = _describe(model)
+            told = (card.model, card.n_features, card.feature_names)
+            if told != (about["class"], about["n_features"], about["feature_names"]):
+                raise ModelFileError("the model is invalid (it is not what the manifest says).")
         except ModelFileError as error:
             raise ModelFileError(f"{error}{_newer(card)}") from error
     if card.format[1] > MINOR:
@@ -117,6 +128,7 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
 
 def inspect(path: str | os.PathLike[str]) -> ModelCard:
     """What a file says of itself: the header and the manifest are checked, no array is read."""
+    _check_path(path)
     with refusing(path), open_checked(path) as opened:
         return _card(opened, path)
 
@@ -130,6 +142,11 @@ def verify(path: str | os.PathLike[str]) -> ModelCard:
         except InputError as error:
             raise ModelFileError(f"the model in it is not fitted ({error})") from error
     return card
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a path is a text or a Path, not a {type(path).__name__}.")
 
 
 def _card(opened: Opened, path: str | os.PathLike[str]) -> ModelCard:
@@ -172,19 +189,27 @@ def _versions() -> dict[str, str]:
 def _describe(model: Any) -> dict[str, Any]:
     """What people ask first, readable without building the model."""
     params = model.get_params(deep=True)
+    stored = {**model.get_params(deep=False), **default_behaviour(type(model))}
     seeds = {key: value for key, value in params.items() if key.endswith("random_state")}
     known = {key: _plain(value) for key, value in seeds.items() if value is not None}
     names = getattr(model, "feature_names_in_", None)
     features = getattr(model, "n_features_in_", None)
     return {
-        "class": class_name(type(model)),
+        "class": AllowList().name(type(model)),
         "description": one_line(_in_words(model), 500),
-        "params": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
+        "params": {key: _plain(value) for key, value in stored.items()},
         "seed": known.get("random_state") if set(known) <= {"random_state"} else known,
         "n_features": None if features is None else int(features),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_outputs": _count_outputs(model),
     }
+
+
+def _states(objects: list[Any]) -> dict[str, dict[str, str]]:
+    """What the classes in the file hold, for people; a reader asks its own classes."""
+    allowed = AllowList()
+    found = {allowed.name(cls): state_of(cls) for cls in dict.fromkeys(map(type, objects))}
+    return {str(name): state.describe() for name, state in found.items() if state and state.fields}
 
 
 def _in_words(model: Any) -> str:

@@ -100,7 +100,7 @@ def _check_head(file: BinaryIO, size: int) -> Opened:
             + ("update Nearfold to open it." if major > MAJOR else "use the one that wrote it.")
         )
     if zero or manifest_bytes > LARGEST_MANIFEST:
-        raise ModelFileError("the header is forged (impossible lengths).")
+        raise ModelFileError("the header is invalid (impossible lengths).")
     expected = HEADER_BYTES + manifest_bytes + payload_bytes
     if size != expected:
         what = "cut off" if size < expected else "too long"
@@ -144,7 +144,7 @@ def check_payload(opened: Opened) -> None:
 def parse_json(text: bytes, what: str) -> dict[str, Any]:
     """A JSON object, strictly: UTF-8, no key twice, no NaN, no numbers of a thousand digits."""
     if _count_nodes(text) > MOST_NODES:
-        raise ModelFileError(f"{what} is forged (more than {MOST_NODES:,} values).")
+        raise ModelFileError(f"{what} is invalid (more than {MOST_NODES:,} values).")
     try:
         parsed = json.loads(
             text.decode("utf-8"),
@@ -154,13 +154,13 @@ def parse_json(text: bytes, what: str) -> dict[str, Any]:
             parse_float=_finite_float,
         )
     except RecursionError as error:
-        raise ModelFileError(f"{what} is forged (nested too deeply).") from error
+        raise ModelFileError(f"{what} is invalid (nested too deeply).") from error
     except ValueError as error:
         raise ModelFileError(f"{what} is not valid ({one_line(str(error), 120)}).") from error
     if not isinstance(parsed, dict):
         raise ModelFileError(f"{what} is not a JSON object.")
     if _is_too_deep(parsed):
-        raise ModelFileError(f"{what} is forged (nested too deeply).")
+        raise ModelFileError(f"{what} is invalid (nested too deeply).")
     return parsed
 
 

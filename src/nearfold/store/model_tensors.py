@@ -45,7 +45,7 @@ _SIZES = {name: np.dtype(code).itemsize for code, name in _NAMES.items()}
 def check_dtype(code: Any) -> np.dtype[Any]:
     """The dtype of a code such as "<f8", if arrays of it can be in a model file."""
     if not isinstance(code, str) or not _DTYPE.fullmatch(code):
-        raise ModelFileError("the model is forged (an unknown kind of array).")
+        raise ModelFileError("the model is invalid (an unknown kind of array).")
     dtype = np.dtype(code)
     largest = {"f": 8, "c": 16}.get(dtype.kind, dtype.itemsize)  # long doubles differ by machine
     if dtype.str != code or dtype.itemsize > largest:
@@ -138,7 +138,7 @@ class TensorReader:
             raise ModelFileError("the arrays have no header.")
         (length,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
         if length > min(size - _LENGTH.size, _LARGEST_HEADER):
-            raise ModelFileError("the header of the arrays is forged (impossible length).")
+            raise ModelFileError("the header of the arrays is invalid (impossible length).")
         table = parse_json(self._file.read(length), "the header of the arrays")
         table.pop("__metadata__", None)
         self._start = opened.payload_start + _LENGTH.size + length
@@ -151,12 +151,12 @@ class TensorReader:
         """One array, into memory of its own."""
         entry = self._table.pop(name, None) if isinstance(name, str) else None
         if entry is None:
-            raise ModelFileError("the model is forged (an array is missing or used twice).")
+            raise ModelFileError("the model is invalid (an array is missing or used twice).")
         kind, sides, begin, end = entry
         if (kind, sides) != _form(dtype, shape, transposed):
-            raise ModelFileError("the model is forged (an array is not as the manifest has it).")
+            raise ModelFileError("the model is invalid (an array is not as the manifest has it).")
         if dtype.itemsize * math.prod(shape) != end - begin:
-            raise ModelFileError("the model is forged (an array has another size than its place).")
+            raise ModelFileError("the model is invalid (an array has another size than its place).")
         X = np.empty(shape[::-1] if transposed else shape, dtype)
         self._file.seek(self._start + begin)
         if X.size and self._file.readinto(_as_bytes(X).data) != X.nbytes:  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ def _check_entry(entry: Any) -> _Entry:
             return kind, list(shape), begin, end
     except (KeyError, TypeError, ValueError):
         pass
-    raise ModelFileError("the header of the arrays is forged (a shape that does not fit).")
+    raise ModelFileError("the header of the arrays is invalid (a shape that does not fit).")
 
 
 def _check_places(table: dict[str, _Entry], size: int) -> None:
@@ -186,10 +186,10 @@ def _check_places(table: dict[str, _Entry], size: int) -> None:
     reached = 0
     for _, _, begin, end in sorted(table.values(), key=lambda entry: entry[2:]):
         if begin != reached:
-            raise ModelFileError("the header of the arrays is forged (they overlap).")
+            raise ModelFileError("the header of the arrays is invalid (they overlap).")
         reached = end
     if reached != size:
-        raise ModelFileError("the header of the arrays is forged (they end at another place).")
+        raise ModelFileError("the header of the arrays is invalid (they end at another place).")
 
 
 def _check_values(X: Array) -> None:
@@ -197,8 +197,8 @@ def _check_values(X: Array) -> None:
     if X.size == 0:
         return
     if X.dtype.kind == "b" and X.view(np.uint8).max() > 1:
-        raise ModelFileError("the model is forged (neither true nor false).")
+        raise ModelFileError("the model is invalid (neither true nor false).")
     if X.dtype.kind == "U":
         points = X.reshape(-1).view(np.dtype(np.uint32).newbyteorder(X.dtype.byteorder))
         if points.max() > 0x10FFFF:
-            raise ModelFileError("the model is forged (letters that do not exist).")
+            raise ModelFileError("the model is invalid (letters that do not exist).")

@@ -8,15 +8,17 @@ and travels with the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
+from nearfold.state import State, array, names, require, size, text
 from nearfold.store.column_facts import readable_number
 from nearfold.store.file_bytes import ADVICE
 from nearfold.store.frames import as_polars, close_to, count, is_frame, show, show_list
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
 MISSING = ("error", "drop", "mean", "median", "zero")
 _EXACT_IN_FLOAT32 = frozenset(("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean"))
 _BLOCK = 2**20  # rows times columns looked at together
+
+
+def _check_names(values: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Names occur once; those asked for are those found; what is excluded has names, too."""
+    found = values.get("feature_names_in_")
+    if found is not None:
+        require(len(set(found.tolist())) == len(found), "a name that occurs twice")
+    asked = values.get("features")
+    if asked is not None and found is not None:
+        require([str(name) for name in asked] == found.tolist(), "other features than asked for")
+    excluded = values.get("excluded")
+    require(all(isinstance(name, str) for name in excluded or ()), "excluded: not names")
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -47,6 +61,20 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     fill_ : what is put in place of missing values, one per feature (0 where nothing is).
     dtype_ : "float32" if that holds the training values exactly by their types, else "float64".
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "features": ["array-like", None],
+        "missing": [StrOptions(set(MISSING))],
+        "excluded": [dict, "array-like", None],
+    }
+    fitted_state = State(
+        _check_names,
+        ("feature_names_in_",),
+        n_features_in_=size("d", 1),
+        feature_names_in_=names("d"),
+        fill_=array("d"),
+        dtype_=text("float32", "float64"),
+    )
 
     def __init__(
         self,

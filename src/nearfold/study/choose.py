@@ -25,6 +25,7 @@ from nearfold.errors import InputError, NearfoldWarning
 from nearfold.inputs import refuse_extreme
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
+from nearfold.registry import method_of
 from nearfold.run import steps
 from nearfold.study.answers import check_answers
 from nearfold.study.folds import Fold
@@ -34,11 +35,6 @@ from nearfold.study.table import largest, read_rows, room_for, sampled_table
 from nearfold.study.told import Told
 from nearfold.study.watch import threads_for
 
-_NESTED = {
-    "PCA", "IncrementalPCA", "KernelPCA", "ClassicalMDS", "Isomap", "LocallyLinearEmbedding",
-    "LinearDiscriminantAnalysis", "TruncatedSVD",
-}  # fmt: skip
-_SHARES = {"PCA", "IncrementalPCA", "KernelPCA", "LinearDiscriminantAnalysis"}
 _MOST_CURVED = 64
 
 
@@ -70,7 +66,9 @@ class Choice:
 def nests(model: Any) -> bool:
     """Whether the first axes of a fit are the fit of fewer dimensions."""
     last = last_step(model)
-    return type(last).__name__ in _NESTED or hasattr(last, "truncate")
+    method = method_of(last)
+    own = type(last).__name__ == "TruncatedSVD" if method is None else method.nests
+    return own or hasattr(last, "truncate")
 
 
 def dimensions_to_try(most: int, sparing: bool = False) -> Array:
@@ -258,10 +256,11 @@ def last_step(estimator: Any) -> Any:
 def _most_dimensions(estimator: Any, judge: LearnerJudge) -> int:
     least = min(len(fold.train) for fold in judge.split.folds)
     d = judge.X.shape[1]
-    name = type(last_step(estimator)).__name__
-    if name == "LinearDiscriminantAnalysis":
+    method = method_of(last_step(estimator))
+    bound = "columns" if method is None else method.most_axes
+    if bound == "classes":
         return max(1, min(d, len(np.unique(judge.y)) - 1))
-    if name in ("KernelPCA", "Isomap", "LocallyLinearEmbedding"):
+    if bound == "rows":
         return max(1, min(_MOST_CURVED, least - 1))  # they may have more axes than columns
     return max(1, min(d, least - 1))
 
@@ -271,13 +270,14 @@ def _by_share(estimator: Any, X: Array, y: Any, threshold: float) -> Choice:
         raise InputError(f"threshold={threshold}: a share of the variance lies in (0, 1].")
     model = clone(estimator)
     last = last_step(model)
-    if type(last).__name__ not in _SHARES:
+    method = method_of(last)
+    if method is None or not method.tells_shares:
         raise InputError(
             f"{type(last).__name__} does not tell what share of the variance its axes hold: "
             "choose by cross-validation."
         )
-    if y is None and type(last).__name__ == "LinearDiscriminantAnalysis":
-        raise InputError("LinearDiscriminantAnalysis learns from a label: give y.")
+    if y is None and method.most_axes == "classes":
+        raise InputError(f"{method.name} learns from a label: give y.")
     last.set_params(n_components=None)
     model.fit(X) if y is None else model.fit(X, y)
     share = last.explained_variance_ratio_

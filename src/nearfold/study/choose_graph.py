@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.graph import Surroundings, neighbourhood_graph
-from nearfold.graph.connect import smallest_connecting_k, smallest_connecting_radius
+from nearfold.graph import OutsideSearch, neighbourhood_graph
+from nearfold.graph.connect import (
+    count_components,
+    smallest_connecting_k,
+    smallest_connecting_radius,
+)
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
@@ -150,7 +154,7 @@ def _graph_scores(judge: LearnerJudge, estimator: Any, settings: list[dict[str, 
 def _k_by_connectivity(X: Array) -> Choice:
     n = len(X)
     index = build_index(X, metric="euclidean", k_hint=10)
-    smallest = smallest_connecting_k(index, n, 5)
+    smallest = smallest_connecting_k(index, 5)
     if smallest is None:
         raise InputError(
             "even the 256 nearest neighbours of every row leave the graph in pieces: the table is "
@@ -158,7 +162,7 @@ def _k_by_connectivity(X: Array) -> Choice:
         )
     tried = np.arange(1, min(n - 1, max(smallest + 3, 8)) + 1)
     _, row = index.nearest(None, int(tried[-1]))
-    pieces = np.array([_count_pieces(row[:, :k]) for k in tried], dtype=np.float64)
+    pieces = np.array([count_components(row[:, :k]) for k in tried], dtype=np.float64)
     before = f" ({pieces[smallest - 2]:.0f} pieces with {smallest - 1})" if smallest > 1 else ""
     reason = Told(
         f"n_neighbors = {smallest}: the smallest for which the graph of {n:,} rows is in one "
@@ -166,15 +170,6 @@ def _k_by_connectivity(X: Array) -> Choice:
         f"n_neighbors = {smallest}:使 {n:,} 行的近邻图连通的最小值。",
     )
     return Choice(smallest, "connectivity", Curve(tried, pieces, None, _K_NAME, _PIECES), reason)
-
-
-def _count_pieces(row: Array) -> int:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    n, k = row.shape
-    links = csr_array((np.ones(n * k, dtype=bool), row.ravel(), np.arange(0, n * k + 1, k)), (n, n))
-    return int(connected_components(links, directed=False)[0])
 
 
 def _smallest_radius(X: Array, random_state: int) -> float:
@@ -185,9 +180,8 @@ def _smallest_radius(X: Array, random_state: int) -> float:
         )
     k = min(10, len(X) - 1)
     index = build_index(X, metric="euclidean", k_hint=k)
-    graph, reach = neighbourhood_graph(index, len(X), k, None)
-    surroundings = Surroundings(X, index, {"metric": "euclidean"})
-    smallest = smallest_connecting_radius(graph, reach, surroundings)
+    graph, reach = neighbourhood_graph(index, k, None)
+    smallest = smallest_connecting_radius(graph, reach, OutsideSearch(index))
     if not smallest > 0:
         raise InputError("all rows are equal: no radius joins more of them than another.")
     return smallest
@@ -200,7 +194,7 @@ def _radius_by_connectivity(X: Array, smallest: float) -> Choice:
     index = build_index(X, metric="euclidean", k_hint=5)
     pieces = []
     for radius in tried:
-        graph, _ = neighbourhood_graph(index, len(X), None, float(radius))
+        graph, _ = neighbourhood_graph(index, None, float(radius))
         pieces.append(float(graph.components()[0]))
     reason = Told(
         f"radius = {value:.6g}: the smallest for which the graph of {len(X):,} rows is in one "

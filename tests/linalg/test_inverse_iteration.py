@@ -1,14 +1,17 @@
 """Bottom eigenpairs of M = (I - W)^T (I - W) by every route against all eigenvalues at once."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import nearfold
-import nearfold.linalg.grounded as grounded
-from nearfold.errors import SolverError
-from nearfold.linalg.grounded import (
+import nearfold.linalg.inverse_iteration as inverse_iteration
+from nearfold.errors import MemoryBudgetError, SolverError
+from nearfold.linalg.inverse_iteration import (
     bottom_of_dense,
+    bottom_of_factor,
     bottom_of_gram,
     bottom_of_symmetric,
     closed_classes,
@@ -25,9 +28,9 @@ def default_budget():
 
 @pytest.fixture(params=ROUTES)
 def route(request, monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
     if request.param == "gmres":
-        monkeypatch.setattr(grounded, "_MOST_WORK", 0)
+        monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
     return request.param
 
 
@@ -38,6 +41,17 @@ def walk(n, k=6, seed=0, negative=True):
     for i in range(n):
         near = np.argsort(np.abs(np.arange(n) - i) + 0.1 * rng.random(n))[1 : k + 1]
         w = rng.uniform(-0.3 if negative else 0.1, 1.0, k)
+        W[i, near] = w / w.sum()
+    return W
+
+
+def scattered(n, k=8, seed=0):
+    """Positive weights of rows anywhere."""
+    rng = np.random.default_rng(seed)
+    W = np.zeros((n, n))
+    for i in range(n):
+        near = rng.choice(np.delete(np.arange(n), i), k, replace=False)
+        w = rng.uniform(0.1, 1.0, k)
         W[i, near] = w / w.sum()
     return W
 
@@ -90,18 +104,29 @@ def test_bottom_pairs_are_those_of_all_eigenvalues(route, n, k):
 
 
 def test_small_systems_are_factored_without_counting(monkeypatch):
-    monkeypatch.setattr(grounded, "_MOST_WORK", 0)  # would forbid it
+    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)  # would forbid it
     assert bottom_of_gram(sparse.csr_array(walk(50)), 2, 1e-9).route == "sparse factor of I - W"
 
 
 def test_memory_budget_decides_between_factor_and_gmres(monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
-    W = walk(150)
-    assert bottom_of_gram(sparse.csr_array(W), 2, 1e-9).route == "sparse factor of I - W"
-    nearfold.set_memory(10_000)
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+    W = scattered(400)  # its factor fills in
+    pairs = bottom_of_gram(sparse.csr_array(W), 2, 1e-9)
+    assert (pairs.route, pairs.approximation) == ("sparse factor of I - W", None)
+    nearfold.set_memory("1500KB")
     pairs = bottom_of_gram(sparse.csr_array(W), 2, 1e-9)
     assert "GMRES" in pairs.route
+    assert re.search(r"which needs 1\.9 MB \(memory budget 1\.5 MB\)", pairs.approximation)
     assert_bottom(pairs, W, 2)
+    with pytest.raises(MemoryBudgetError, match="sparse factor and its work space needs"):
+        bottom_of_gram(sparse.csr_array(W), 2, 1e-9, "factor")
+    nearfold.set_memory("200KB")
+    with pytest.raises(MemoryBudgetError, match="GMRES"):
+        bottom_of_gram(sparse.csr_array(W), 2, 1e-9)
+    nearfold.set_memory(None)
+    chosen = bottom_of_gram(sparse.csr_array(W), 2, 1e-9, "gmres")  # pinned, whatever the budget
+    np.testing.assert_array_equal(chosen.vectors, pairs.vectors)
+    assert chosen.approximation is None
 
 
 @pytest.mark.parametrize("pieces", [2, 3, 4])
@@ -217,36 +242,42 @@ def test_symmetric_m_with_further_null_vectors_finds_them(route):
 # ---- dense ---------------------------------------------------------------------------
 
 
+def both(W, k, null=0):
+    """The two dense routes: the singular values of I - W, and the eigenvalues of M."""
+    A = np.eye(len(W)) - W
+    return bottom_of_factor(A, k, null), bottom_of_dense(A.T @ A, k)
+
+
 @pytest.mark.parametrize("k", [1, 3, 39])
 def test_dense_bottom_pairs_leave_out_the_constant_vector(k):
     W = walk(40)
-    A = np.eye(40) - W
-    pairs = bottom_of_dense(A.T @ A, k)
-    assert pairs.null == 0
-    assert_bottom(pairs, W, k)
+    for pairs in both(W, k):
+        assert pairs.null == 0
+        assert pairs.route == "dense"
+        assert_bottom(pairs, W, k)
 
 
 def test_dense_finds_the_null_vectors_of_pieces():
     W = blocks([15, 12, 9])
-    A = np.eye(36) - W
     for k, null in ((4, 2), (1, 1)):
-        pairs = bottom_of_dense(A.T @ A, k, null=2)
-        assert pairs.null == null  # no more than asked for
-        assert (pairs.values[:null] < 1e-12).all()
-    assert_bottom(bottom_of_dense(A.T @ A, 4), W, 4)
+        one, other = both(W, k, 2)
+        assert one.null == null  # no more than asked for
+        assert (one.values[:null] < 1e-25).all()
+        assert (other.values[:null] < 1e-12).all()
+    for pairs in both(W, 4):
+        assert_bottom(pairs, W, 4)
 
 
 def test_dense_and_sparse_are_one(route):
     for W, k in ((walk(90), 3), (two_classes(), 3), (blocks([25, 20]), 2)):
-        A = np.eye(len(W)) - W
         classes = len(closed_classes(sparse.csr_array(W)))
-        one = bottom_of_dense(A.T @ A, k, classes - 1)
         other = bottom_of_gram(sparse.csr_array(W), k, 1e-9)
-        assert one.null == other.null == classes - 1
-        np.testing.assert_allclose(one.values, other.values, rtol=1e-6, atol=1e-13)
-        np.testing.assert_allclose(
-            one.vectors @ one.vectors.T, other.vectors @ other.vectors.T, atol=1e-6
-        )
+        assert other.null == classes - 1
+        for one in both(W, k):
+            np.testing.assert_allclose(one.values, other.values, rtol=1e-6, atol=1e-13)
+            np.testing.assert_allclose(
+                one.vectors @ one.vectors.T, other.vectors @ other.vectors.T, atol=1e-6
+            )
 
 
 def test_dense_m_of_rank_one_leaves_out_the_constant_vector():
@@ -255,18 +286,44 @@ def test_dense_m_of_rank_one_leaves_out_the_constant_vector():
     np.testing.assert_allclose(pairs.vectors.sum(), 0.0, atol=1e-9)
 
 
+def nearly_singular(n=60, least=1e-9, seed=0):
+    """A with A 1 = 0, singular values from `least` to 1 and known right vectors."""
+    rng = np.random.default_rng(seed)
+    V = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, n - 1))]))[0][:, 1:]
+    U = np.linalg.qr(rng.normal(size=(n, n)))[0][:, : n - 1]
+    s = np.concatenate([least * np.array([1.0, 4.0]), np.linspace(0.1, 1, n - 3)])
+    return (U * s) @ V.T, s, V
+
+
+def test_singular_values_are_accurate_where_their_squares_are_below_rounding():
+    A, s, V = nearly_singular()
+    pairs = bottom_of_factor(A, 2)
+    np.testing.assert_allclose(pairs.values, s[:2] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(np.abs((pairs.vectors * V[:, :2]).sum(axis=0)), 1, atol=1e-10)
+    squared = bottom_of_dense(A.T @ A, 2)  # which is why M is not formed
+    assert np.abs((squared.vectors * V[:, :2]).sum(axis=0)).min() < 0.99
+
+
 # ---- failure -------------------------------------------------------------------------
 
 
-def test_dense_m_with_nan_is_an_error_that_names_the_matrix():
+def test_a_dense_matrix_with_nan_is_an_error_that_names_it():
     M = np.eye(5)
     M[2, 2] = np.nan
-    with pytest.raises(SolverError, match=r"M = \(I - W\)\^T \(I - W\) \(5 x 5\)"):
+    with pytest.raises(SolverError, match=r"M \(4 x 4\) holds NaN"):
         bottom_of_dense(M, 1)
+    with pytest.raises(SolverError, match="I - W"):
+        bottom_of_factor(M, 1)
+
+
+def test_too_few_restarts_are_an_error():
+    with pytest.raises(SolverError, match="not found"):
+        bottom_of_gram(sparse.csr_array(scattered(300)), 5, 0.0, max_iter=1)
 
 
 def test_gmres_that_does_not_converge_is_reported(monkeypatch):
-    monkeypatch.setattr(grounded, "_SURE_ROWS", 0)
-    monkeypatch.setattr(grounded, "_MOST_WORK", 0)
-    monkeypatch.setattr(grounded, "gmres", lambda A, b, M, **_: (M @ b, 7))
+    monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
+    monkeypatch.setattr(inverse_iteration, "_SVD_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "gmres", lambda A, b, M, **_: (M @ b, 7))
     assert not bottom_of_gram(sparse.csr_array(walk(60)), 2, 1e-9).converged

@@ -77,7 +77,7 @@ def _make_marks(columns: Any) -> Any:
 
 
 @kernel
-def limits_of(
+def pruning_thresholds(
     square: Any,
     size: Any,
     slack: Any,
@@ -114,7 +114,7 @@ def collect_best_scores(
 
 
 @kernel
-def measure_worst(
+def bound_kth_distances(
     query_of: Any, row_of: Any, Q: Any, X: Any, best_bound: Any, best_place: Any, worst: Any
 ) -> Any:
     """A first bound on each query's k-th distance: the worst of the k places collected."""
@@ -129,7 +129,16 @@ def measure_worst(
 
 
 @kernel
-def sift_nearest(
+def measure_pairs(Q: Any, X: Any, i: Any, j: Any) -> Any:
+    """|q_i - x_j|^2 of some pairs, as the screens compute it."""
+    squares = np.empty(i.shape[0])
+    for t in range(i.shape[0]):
+        squares[t] = _square_distance_64(Q[i[t]], X[j[t]])
+    return squares
+
+
+@kernel
+def screen_nearest(
     S: Any,
     sizes: Any,
     slack: Any,
@@ -156,7 +165,7 @@ def sift_nearest(
     for i in range(S.shape[0]):
         scores = S[i]
         q = query_of[i]
-        cut, limit = limits_of(
+        cut, limit = pruning_thresholds(
             worst[i], sizes[i], slack[i], tile_norm, growth, product_error, long_error
         )
         cut = np.float32(cut)
@@ -180,7 +189,7 @@ def sift_nearest(
                     _replace_worst(best_distance[i], best_row[i], distance, x)
                     if best_distance[i, 0] < worst[i]:
                         worst[i] = best_distance[i, 0]
-                        cut, limit = limits_of(
+                        cut, limit = pruning_thresholds(
                             worst[i],
                             sizes[i],
                             slack[i],
@@ -194,7 +203,7 @@ def sift_nearest(
 
 
 @kernel
-def sift_within(
+def screen_within(
     S: Any,
     sizes: Any,
     slack: Any,
@@ -222,8 +231,8 @@ def sift_within(
     for i in range(S.shape[0]):
         scores = S[i]
         q = query_of[i]
-        cut, limit = limits_of(
-            limit_radius * limit_radius * (1.0 + 1e-15),
+        cut, limit = pruning_thresholds(
+            limit_radius[i] * limit_radius[i] * (1.0 + 1e-15),
             sizes[i],
             slack[i],
             tile_norm,
@@ -246,7 +255,7 @@ def sift_within(
                 if x == own_row[i]:
                     continue
                 distance = _square_distance_64(Q[q], X[x])
-                if np.sqrt(distance) <= radius:  # a radius equal to a distance includes it
+                if np.sqrt(distance) <= radius[i]:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x
                     found_distance[found] = distance

@@ -1,11 +1,11 @@
-"""The compiled sift against NumPy one-liners."""
+"""The compiled screen against NumPy one-liners."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfold.kernels import sift
+from nearfold.kernels import screen
 
 U32 = float(np.finfo(np.float32).eps) / 2
 EMPTY_ROW = np.iinfo(np.int64).max
@@ -73,8 +73,8 @@ def test_heap_keeps_the_k_smallest_ties_by_row(distances, k, random):
     random.shuffle(rows)
     best, best_row = np.full(k, np.inf), np.full(k, EMPTY_ROW)
     for distance, row in zip(distances, rows, strict=True):
-        if sift._is_nearer(float(distance), row, best[0], best_row[0]):
-            sift._replace_worst(best, best_row, float(distance), row)
+        if screen._is_nearer(float(distance), row, best[0], best_row[0]):
+            screen._replace_worst(best, best_row, float(distance), row)
         assert (best[0], best_row[0]) == sorted_pairs(best, best_row)[-1]
     assert sorted_pairs(best, best_row) == k_smallest(np.array(distances, float), np.array(rows), k)
 
@@ -84,14 +84,14 @@ def test_heap_keeps_the_k_smallest_ties_by_row(distances, k, random):
 def test_square_distances(dtype, d):
     a, b = np.random.default_rng(d).standard_normal((2, d)).astype(dtype)
     want = squares(a[None], b[None])[0, 0]
-    np.testing.assert_allclose(sift._square_distance_64(a, b), want, rtol=d * 2e-16)
+    np.testing.assert_allclose(screen._square_distance_64(a, b), want, rtol=d * 2e-16)
     if dtype == np.float32:
-        np.testing.assert_allclose(sift._square_distance_32(a, b), want, rtol=(d + 4) * U32)
+        np.testing.assert_allclose(screen._square_distance_32(a, b), want, rtol=(d + 4) * U32)
 
 
 def test_float64_distance_of_float32_rows_does_not_round_first():
     a, b = np.array([1e8], np.float32), np.array([4.0], np.float32)
-    assert sift._square_distance_64(a, b) == (1e8 - 4.0) ** 2
+    assert screen._square_distance_64(a, b) == (1e8 - 4.0) ** 2
 
 
 @thorough
@@ -100,7 +100,7 @@ def test_float64_distance_of_float32_rows_does_not_round_first():
 )
 def test_limits_formula(square, size, slack, norm):
     growth, product, long = 0.5, 9 * U32, 20 * U32
-    cut, limit = sift.limits_of(square, size, slack, norm, growth, product, long)
+    cut, limit = screen.pruning_thresholds(square, size, slack, norm, growth, product, long)
     bound = (np.sqrt(square) * growth + slack) ** 2
     error = product * norm * (2 * np.sqrt(size) + norm)
     assert cut <= 0.5 * (size - bound - error)
@@ -109,8 +109,8 @@ def test_limits_formula(square, size, slack, norm):
     np.testing.assert_allclose(limit, bound * (1 + long), rtol=1e-12, atol=1e-36)
 
 
-def test_limits_of_an_unknown_distance_let_all_through():
-    assert sift.limits_of(np.inf, 1.0, 0.0, 1.0, 1.0, U32, U32) == (-np.inf, np.inf)
+def test_pruning_thresholds_an_unknown_distance_let_all_through():
+    assert screen.pruning_thresholds(np.inf, 1.0, 0.0, 1.0, 1.0, U32, U32) == (-np.inf, np.inf)
 
 
 @thorough
@@ -123,18 +123,18 @@ def test_limits_never_cut_a_pair_at_the_very_distance(seed, exponent, d):
     score = np.float32(np.append(q, np.float32(1)) @ np.append(x, -half))
     norm, size = float(np.linalg.norm(x.astype(float))), float((q.astype(float) ** 2).sum())
     true = squares(q[None], x[None])[0, 0]
-    cut, limit = sift.limits_of(true, size, 0.0, norm, 1.0, (d + 2) * U32, (d + 4) * U32)
+    cut, limit = screen.pruning_thresholds(true, size, 0.0, norm, 1.0, (d + 2) * U32, (d + 4) * U32)
     assert score >= np.float32(cut)
-    assert sift._square_distance_32(q, x) <= limit
+    assert screen._square_distance_32(q, x) <= limit
 
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 64])
 def test_marks(columns):
-    marks, runs = sift._make_marks(columns)
+    marks, runs = screen._make_marks(columns)
     assert len(marks) == 8 * len(runs) >= columns
     assert not runs.any()
     scores = np.arange(columns, dtype=np.float32)
-    sift._mark_reaching(scores, np.float32(3), marks)
+    screen._mark_reaching(scores, np.float32(3), marks)
     assert marks[:columns].tolist() == (scores >= 3).tolist()
     assert not marks[columns:].any()
     assert runs.any() == (columns > 3)
@@ -143,13 +143,15 @@ def test_marks(columns):
 @pytest.mark.parametrize("refine", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 3, 21, 30])
-def test_sift_nearest_is_brute_force(dtype, refine, k):
+def test_screen_nearest_is_brute_force(dtype, refine, k):
     for seed in range(5):
         tile = Tile(seed, refine=refine, dtype=dtype)
         tile.own_row[::2] = tile.row_of[: len(tile.own_row[::2])]
         best, best_row, worst = empty_heaps(tile.m, k)
         everything = slice(0, tile.n)
-        bounded, measured = sift.sift_nearest(*tile.arguments(everything), best, best_row, worst)
+        bounded, measured = screen.screen_nearest(
+            *tile.arguments(everything), best, best_row, worst
+        )
         for i in range(tile.m):
             want = k_smallest(*tile.candidates(i, everything), k)
             assert sorted_pairs(best[i], best_row[i]) == want
@@ -163,30 +165,31 @@ def test_order_of_tiles_does_not_matter(seed, k, order, refine):
     tile = Tile(seed, refine=refine)
     best, best_row, worst = empty_heaps(tile.m, k)
     for t in order:
-        sift.sift_nearest(*tile.arguments(slice(7 * t, 7 * t + 7)), best, best_row, worst)
+        screen.screen_nearest(*tile.arguments(slice(7 * t, 7 * t + 7)), best, best_row, worst)
     for i in range(tile.m):
         want = k_smallest(*tile.candidates(i, slice(0, tile.n)), k)
         assert sorted_pairs(best[i], best_row[i]) == want
 
 
-def test_sift_measures_few_pairs_once_the_threshold_is_tight():
+def test_screen_measures_few_pairs_once_the_threshold_is_tight():
     tile = Tile(0, m=20, n=200, high=1000, refine=True)
     best, best_row, worst = empty_heaps(tile.m, 1)
     worst[:] = squares(tile.Q[tile.query_of], tile.X).min(axis=1)
-    _, measured = sift.sift_nearest(*tile.arguments(slice(0, tile.n)), best, best_row, worst)
+    _, measured = screen.screen_nearest(*tile.arguments(slice(0, tile.n)), best, best_row, worst)
     assert measured <= 2 * tile.m
     assert (best[:, 0] == worst).all()
 
 
 @thorough
 @given(st.integers(0, 10**6), st.integers(0, 6), st.booleans())
-def test_sift_within_is_brute_force(seed, square_radius, refine):
+def test_screen_within_is_brute_force(seed, square_radius, refine):
     tile = Tile(seed, refine=refine)
     tile.own_row[0] = tile.row_of[3]
     found = (np.empty(999, np.int64), np.empty(999, np.int64), np.empty(999))
     columns = slice(2, 19)
     radius = float(np.sqrt(square_radius))
-    count = sift.sift_within(*tile.arguments(columns), radius, radius, *found)
+    radii = np.full(tile.m, radius)
+    count = screen.screen_within(*tile.arguments(columns), radii, radii, *found)
     want = []
     for i in range(tile.m):
         distance, row = tile.candidates(i, columns)
@@ -203,8 +206,8 @@ def test_first_bounds_are_distances_of_k_rows(k):
     worst = np.full(tile.m, np.inf)
     for columns in (slice(0, 9), slice(9, tile.n)):
         S = np.ascontiguousarray(tile.S[:, columns])
-        sift.collect_best_scores(S, tile.own_row, tile.row_of, columns.start, bound, place)
-    sift.measure_worst(tile.query_of, tile.row_of, tile.Q, tile.X, bound, place, worst)
+        screen.collect_best_scores(S, tile.own_row, tile.row_of, columns.start, bound, place)
+    screen.bound_kth_distances(tile.query_of, tile.row_of, tile.Q, tile.X, bound, place, worst)
     for i in range(tile.m):
         # The sketch is the row itself, so the best scores are the nearest rows.
         want = k_smallest(*tile.candidates(i, slice(0, tile.n)), k)[-1][0]

@@ -4,34 +4,34 @@ A file names things by the words of this list. A name that is not in it is refus
 ever imported because a file asks for it. At saving, what is not in the list is refused too, so that
 a file that was written can be read.
 
-Nearfold's own: the methods of the registry (as "nearfold.PCA", wherever they live) and the classes
-of the modules below, which fitted methods hold. scikit-learn's: plain preprocessors, and what
-puts them together.
+Nearfold's own: the methods of the registry (as "nearfold.PCA", wherever they live), the classes of
+objects that these hold by their own description (`fitted_state`), and the preparation of tables.
+scikit-learn's: plain preprocessors, and what puts them together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from nearfold.registry import METHODS
+from nearfold import registry
+from nearfold.state import state_of
 
-_OUR_MODULES = (
+_PREPARATION = "nearfold.store.preparation.TablePreparation"
+_UNDESCRIBED = (
     "nearfold.linalg.moments",
     "nearfold.linalg.principal",
-    "nearfold.methods.isomap",
+    "nearfold.linalg.gower",
+    "nearfold.methods.isomap_extension",
     "nearfold.methods.kernel_functions",
-    "nearfold.methods.landmark_mds",
-    "nearfold.methods.mds",
     "nearfold.metrics.mmc",
-    "nearfold.metrics.nca",  # the class NCA, a shorter name that is not in the registry
     "nearfold.neighbors.exact",
-    "nearfold.store.preparation",
-    "nearfold.store.schema",
+    "nearfold.neighbors.learned",
+    "nearfold.neighbors.metric",
+    "nearfold.neighbors.precomputed",
 )
 _SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
@@ -57,7 +57,6 @@ _TYPES: dict[str, type[Any]] = {
         for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
     },
 }
-_OUR_METHODS = {f"nearfold.{method.name}": method for method in METHODS}
 
 
 def _spelled(table: dict[str, str]) -> dict[str, str]:
@@ -69,31 +68,55 @@ _SKLEARN_HOME = _spelled(_SKLEARN)
 _FUNCTION_HOME = _spelled(_FUNCTIONS)
 
 
-def class_name(cls: type[Any]) -> str | None:
-    """The name of a class in the list, or None."""
-    for name in (f"nearfold.{cls.__name__}", f"{cls.__module__}.{cls.__qualname__}"):
-        if find_class(name) is cls:
-            return name
-    for name in _SKLEARN_HOME:
-        if name.endswith(f".{cls.__name__}") and find_class(name) is cls:
-            return name
-    return None
+class AllowList:
+    """The classes that one model may hold; grows by what each class in it holds."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, type[Any]] = {}
+
+    def name(self, cls: type[Any]) -> str | None:
+        """The name of a class in the list, or None."""
+        for name in (f"nearfold.{cls.__name__}", f"{cls.__module__}.{cls.__qualname__}"):
+            if self.find(name) is cls:
+                return name
+        for name in _SKLEARN_HOME:
+            if name.endswith(f".{cls.__name__}") and self.find(name) is cls:
+                return name
+        return None
+
+    def find(self, name: str) -> type[Any] | None:
+        """The class of that name, or None if it is not in the list."""
+        cls = self._held.get(name) or _find(name)
+        if cls is not None:
+            self._add_held(cls)
+        return cls
+
+    def _add_held(self, cls: type[Any]) -> None:
+        state = state_of(cls)
+        for part in () if state is None else state.classes():
+            name = f"{part.__module__}.{part.__qualname__}"
+            if part.__module__.startswith("nearfold.") and name not in self._held:
+                self._held[name] = part
+                self._add_held(part)
 
 
-@lru_cache(maxsize=256)
-def find_class(name: str) -> type[Any] | None:
-    """The class of that name, or None if it is not in the list."""
-    if name in _OUR_METHODS:
-        return _OUR_METHODS[name].load()
+def _find(name: str) -> type[Any] | None:
+    for method in registry.METHODS:
+        if name in (f"nearfold.{known}" for known in method.names):
+            return method.load(name.removeprefix("nearfold."))
     module, _, last = name.rpartition(".")
     if name in _SKLEARN_HOME:
-        cls: type[Any] = getattr(import_module(module), last)
-        return cls
-    if module not in _OUR_MODULES:
+        from nearfold.store.sklearn_composites import describe_sklearn
+
+        describe_sklearn()
+    elif name != _PREPARATION and module not in _UNDESCRIBED:
         return None
-    found = vars(import_module(module)).get(last)
-    # Defined there, not only imported there: the list would be wider than it reads otherwise.
-    return found if isinstance(found, type) and found.__module__ == module else None
+    cls: type[Any] | None = getattr(import_module(module), last, None)
+    return (
+        cls
+        if isinstance(cls, type) and (cls.__module__ == module or name in _SKLEARN_HOME)
+        else None
+    )
 
 
 def function_name(function: Any) -> str | None:

@@ -1,109 +1,35 @@
-"""What a fitted object holds, described once.
-
-A class says so in a public class attribute:
-
-    class PCA:
-        fitted_state = State(
-            n_features_in_=size("d"),
-            components_=array("k d"),
-            explained_variance_=array("k", least=0),
-            mean_=array("d"),
-            ...
-        )
-
-The letters of a shape are sizes. The first field that mentions one fixes it, and all others must
-agree; "n+1" is one more than n, a number stands for itself and "*" for any size. Model files
-check a state against this description when they write it and before anything is built from it
-(store/), and the tests check that every estimator keeps to its own.
-
-Constructor parameters are not part of it: `_parameter_constraints` describes those.
-"""
+"""What a field may be: sizes, arrays, numbers, texts, other described objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearfold.errors import NearfoldError
+from nearfold.state.description import (
+    Check,
+    Sizes,
+    StateError,
+    bind,
+    check_object,
+    held_classes,
+    is_whole,
+    require,
+)
 
-Sizes = dict[str, int]
-Check = Callable[[Any, Sizes], None]  # raises StateError
-
-_KINDS = {"f": "f", "i": "iu", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
-
-
-class StateError(NearfoldError, ValueError):
-    """A value is not what its class says it holds."""
-
-
-class State:
-    """The fields of a fitted object and what each must be.
-
-    `optional` names fields that may be absent. `also` is called with all values and the sizes
-    after the fields have been checked, for what involves several of them.
-    """
-
-    def __init__(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> None:
-        self.fields = fields
-        self.optional = frozenset(_optional)
-        self.also = _also
-
-    def extended(
-        self,
-        _also: Callable[[dict[str, Any], Sizes], None] | None = None,
-        _optional: tuple[str, ...] = (),
-        **fields: Check,
-    ) -> State:
-        """This description with more fields, for a subclass."""
-        merged = State(_also or self.also, (), **{**self.fields, **fields})
-        merged.optional = self.optional | set(_optional)
-        return merged
-
-    def check(self, values: dict[str, Any], sizes: Sizes | None = None) -> None:
-        """Raise StateError unless exactly these fields are there and each is as described."""
-        unknown = sorted(set(values) - set(self.fields))
-        missing = sorted(set(self.fields) - self.optional - set(values))
-        if unknown or missing:
-            what = f"unknown {unknown[:3]}" if unknown else f"missing {missing[:3]}"
-            raise StateError(f"fields: {what}")
-        known: Sizes = {} if sizes is None else sizes
-        for name, check in self.fields.items():
-            if name in values:
-                try:
-                    check(values[name], known)
-                except StateError as error:
-                    raise StateError(f"{name}: {error}") from None
-        if self.also is not None:
-            self.also(values, known)
+_KINDS = {"f": "f", "i": "i", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
 
 
-def require(holds: bool | np.bool_, reason: str) -> None:
-    """Raise StateError for that reason unless it holds."""
-    if not holds:
-        raise StateError(reason)
+def _described(check: Check, words: str, *inner: Check, classes: tuple[Any, ...] = ()) -> Check:
+    """The check, with what it asks in words and the classes of the objects it lets in."""
+    vars(check)["words"] = words
+    vars(check)["classes"] = (*classes, *held_classes(*inner))
+    return check
 
 
-def bind(letter: str, value: int, sizes: Sizes) -> None:
-    """Fix a size by its first use; afterwards it must agree."""
-    if letter == "*":
-        return
-    if letter.isdigit():
-        require(value == int(letter), f"size {value} instead of {letter}")
-        return
-    base, _, more = letter.partition("+")
-    expected = sizes.setdefault(base, value - int(more or 0))
-    require(
-        expected >= 0 and value == expected + int(more or 0),
-        f"size {value} does not fit {letter} = {expected + int(more or 0)}",
-    )
+def _words(check: Check) -> str:
+    return str(getattr(check, "words", "checked"))
 
 
 def size(letter: str, least: int = 0) -> Check:
@@ -113,7 +39,7 @@ def size(letter: str, least: int = 0) -> Check:
         require(is_whole(value) and value >= least, "not a size")
         bind(letter, int(value), sizes)
 
-    return check
+    return _described(check, f"the size {letter}")
 
 
 def array(
@@ -123,20 +49,28 @@ def array(
     finite: bool = True,
     least: float | None = None,
     most: float | None = None,
+    above: float | None = None,
     below: str | None = None,
     ascending: bool = False,
     symmetric: bool = False,
+    large: bool = False,
 ) -> Check:
-    """A NumPy array: shape by letters; kind f (float), i, b, number or any; limits of its values.
+    """A NumPy array: shape by letters; kind f (float), i (signed integers of 32 or 64 bits, as
+    compiled loops take them), b, number or any; limits of its values.
 
-    `below="n"`: row numbers, each at least 0 and less than n. `least` defaults to 0 for those.
+    `above`: every value is larger. `below="n"`: row numbers, each at least 0 and less than n.
+    Finite values of either sign are coordinates, whose squares must be finite, too, unless they
+    may be `large`; values with a least one and symmetric matrices may be squares themselves.
     """
     letters = shape.split()
+    has_squares = finite and not large and least is None and above is None and not symmetric
     lowest = 0 if least is None and below is not None else least
 
     def check(value: Any, sizes: Sizes) -> None:
         require(type(value) in (np.ndarray, np.memmap), "not an array")
         require(value.dtype.kind in _KINDS[kind], f"an array of {value.dtype}")
+        require(value.dtype.isnative or kind == "any", "an array of the other byte order")
+        require(kind != "i" or value.dtype.itemsize >= 4, f"an array of {value.dtype}")
         require(value.ndim == len(letters), f"{value.ndim} axes instead of {len(letters)}")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
@@ -145,15 +79,23 @@ def array(
         low, high = value.min(), value.max()
         if value.dtype.kind == "f" and finite:
             require(np.isfinite(low) and np.isfinite(high), "values that are not finite")
+        if value.dtype.kind == "f" and has_squares:
+            most_square = np.sqrt(float(np.finfo(value.dtype).max))
+            require(max(-float(low), float(high)) <= most_square, "values without a square")
         require(lowest is None or low >= lowest, f"values below {lowest}")
         require(most is None or high <= most, f"values above {most}")
+        require(above is None or low > above, f"values that are not above {above}")
         require(below is None or high < sizes.get(below or "", -1), f"values not below {below}")
         require(not ascending or (value[1:] >= value[:-1]).all(), "values that are not ascending")
         if symmetric:
             slack = 1e-5 * max(abs(float(low)), abs(float(high)))
             require(np.abs(value - value.T).max() <= slack, "a matrix that is not symmetric")
 
-    return check
+    limits = {"least": least, "most": most, "above": above, "below": below}
+    traits = {"not finite": not finite, "ascending": ascending, "symmetric": symmetric}
+    words = [f"{kind} ({', '.join(letters)})"]
+    words += [f"{name} {limit}" for name, limit in limits.items() if limit is not None]
+    return _described(check, ", ".join(words + [name for name, holds in traits.items() if holds]))
 
 
 def matrix(shape: str, *, finite: bool = True) -> Check:
@@ -167,7 +109,7 @@ def matrix(shape: str, *, finite: bool = True) -> Check:
         if finite and value.dtype.kind == "f":
             require(np.isfinite(value.data).all(), "values that are not finite")
 
-    return check
+    return _described(check, f"sparse ({', '.join(letters)})")
 
 
 def number(
@@ -186,12 +128,16 @@ def number(
         require(least is None or value >= least, f"a number below {least}")
         require(most is None or value <= most, f"a number above {most}")
 
-    return check
+    return _described(check, "whole number" if whole else "number")
 
 
 def flag() -> Check:
     """True or False."""
-    return lambda value, sizes: require(isinstance(value, bool | np.bool_), "not true or false")
+
+    def check(value: Any, sizes: Sizes) -> None:
+        require(isinstance(value, bool | np.bool_), "not true or false")
+
+    return _described(check, "true or false")
 
 
 def text(*choices: str) -> Check:
@@ -201,7 +147,7 @@ def text(*choices: str) -> Check:
         require(isinstance(value, str), "not a text")
         require(not choices or value in choices, "an unknown text")
 
-    return check
+    return _described(check, "one of " + ", ".join(choices) if choices else "text")
 
 
 def names(letter: str) -> Check:
@@ -211,24 +157,32 @@ def names(letter: str) -> Check:
         array(letter, "any")(value, sizes)
         require(all(isinstance(name, str) for name in value.tolist()), "names that are not texts")
 
-    return check
+    return _described(check, f"names ({letter})")
 
 
 def labels(letter: str) -> Check:
-    """Distinct class labels of any sortable kind."""
+    """Distinct class labels of one sortable kind, in ascending order."""
 
     def check(value: Any, sizes: Sizes) -> None:
         array(letter, "any")(value, sizes)
         items = value.tolist()
         require(all(isinstance(v, str | int | float | bool) for v in items), "labels of odd kinds")
+        texts = sum(isinstance(v, str) for v in items)
+        require(texts in (0, len(items)), "texts and numbers as labels")
         require(len(set(items)) == len(items), "a label that occurs twice")
+        require(sorted(items) == items, "labels that are not ascending")
 
-    return check
+    return _described(check, f"labels ({letter})")
 
 
 def optional(check: Check) -> Check:
     """None, or what is described."""
-    return lambda value, sizes: None if value is None else check(value, sizes)
+
+    def check_unless_none(value: Any, sizes: Sizes) -> None:
+        if value is not None:
+            check(value, sizes)
+
+    return _described(check_unless_none, f"None or {_words(check)}", check)
 
 
 def any_of(*checks: Check) -> Check:
@@ -245,7 +199,7 @@ def any_of(*checks: Check) -> Check:
             return
         raise StateError("none of the kinds it may be")
 
-    return check
+    return _described(check, " or ".join(_words(one) for one in checks), *checks)
 
 
 def list_of(check: Check, letter: str = "*") -> Check:
@@ -257,7 +211,7 @@ def list_of(check: Check, letter: str = "*") -> Check:
         for item in value:
             check(item, sizes)
 
-    return check_all
+    return _described(check_all, f"list ({letter}) of {_words(check)}", check)
 
 
 def dict_of(check: Check) -> Check:
@@ -268,7 +222,7 @@ def dict_of(check: Check) -> Check:
         for item in value.values():
             check(item, sizes)
 
-    return check_all
+    return _described(check_all, f"dict of {_words(check)}", check)
 
 
 def nested(*classes: type[Any], **shared: str) -> Check:
@@ -279,24 +233,28 @@ def nested(*classes: type[Any], **shared: str) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         require(type(value) in classes, f"not a {classes[0].__name__}")
-        child = {own: sizes[outer] for own, outer in shared.items() if outer in sizes}
-        value.fitted_state.check(fields_of(value), child)
-        for own, outer in shared.items():
-            if own in child:
-                bind(outer, child[own], sizes)
+        _check_child(value, shared, sizes)
 
-    return check
+    return _described(check, " or ".join(cls.__name__ for cls in classes), classes=classes)
 
 
-def fields_of(value: Any) -> dict[str, Any]:
-    """What an object holds beside its constructor's parameters, as a model file stores it."""
-    state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
-    params = value.get_params(deep=False) if hasattr(value, "get_params") else {}
-    held = {name: part for name, part in (state or {}).items() if name not in params}
-    held.pop("_sklearn_version", None)
-    return held
+def fitted(*methods: str, **shared: str) -> Check:
+    """A fitted object of any class that describes its state and has these methods.
+
+    For what is handed in from outside, such as a metric learner. `shared` as for `nested`.
+    """
+
+    def check(value: Any, sizes: Sizes) -> None:
+        has = all(callable(getattr(type(value), name, None)) for name in methods)
+        require(has, f"a {type(value).__name__}, which has no {' and '.join(methods)}")
+        _check_child(value, shared, sizes)
+
+    return _described(check, f"fitted, with {', '.join(methods)}")
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is an integer and not a truth value."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def _check_child(value: Any, shared: dict[str, str], sizes: Sizes) -> None:
+    child = {own: sizes[outer] for own, outer in shared.items() if outer in sizes}
+    check_object(value, child)
+    for own, outer in shared.items():
+        if own in child:
+            bind(outer, child[own], sizes)

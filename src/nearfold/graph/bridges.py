@@ -1,0 +1,169 @@
+"""The shortest edges between the components of a graph: all pairs of them, or a spanning tree.
+
+Every pair of components is joined by its shortest edge, as scikit-learn does, so that a straight
+line between two clusters is not replaced by a detour over a third. With more than
+`MOST_JOINED` components the closest ones are merged first, along the shortest edges of the minimum
+spanning tree, until that many are left.
+
+The spanning tree comes from Boruvka's algorithm: components find their shortest edge to a row
+outside and merge along it, until one is left. The largest component never searches, because the
+others come to it. Where the graph already holds the shortest edge out of a component (no row of it
+can have a shorter one that the graph does not know) nothing is searched at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
+
+from nearfold.blocks import spans
+from nearfold.graph.build import Graph, by_size
+from nearfold.notation import Array, Floats, Ints
+
+MOST_JOINED = 100  # components joined in all pairs
+_FEW = 64  # rows: a component this small finds its way out among the nearest of its rows
+_CELLS = 2**21  # values of rows copied for one search
+
+Edges = tuple[Ints, Ints, Floats]  # from, to, length
+
+
+class OutsideSearch:
+    """Finds the nearest row outside of a component, under the metric of an index.
+
+    With `precomputed` the rows of the index are distances to all of its rows.
+    """
+
+    def __init__(self, index: Any, precomputed: bool = False) -> None:
+        self.index = index
+        self.precomputed = precomputed
+
+    def nearest_among(self, some: Ints, others: Ints) -> tuple[Floats, Ints]:
+        """For each of some rows the distance to the nearest of the others, and which it is."""
+        distance = np.full(len(some), np.inf)
+        near = np.zeros(len(some), dtype=np.int64)
+        step = max(1, _CELLS // max(1, self.index.X.shape[1]))
+        for columns in spans(len(others), step):
+            among = others[columns]
+            part = None if self.precomputed else self.index.part(among)
+            for rows in spans(len(some), step):
+                found, where = self._nearest(part, some[rows], among)
+                closer = found < distance[rows]
+                distance[rows] = np.where(closer, found, distance[rows])
+                near[rows] = np.where(closer, among[where], near[rows])
+        return distance, near
+
+    def _nearest(self, part: Any, some: Ints, among: Ints) -> tuple[Floats, Ints]:
+        if part is None:
+            D = self.index.X[np.ix_(some, among)]
+            where = D.argmin(axis=1)
+            return D[np.arange(len(some)), where], where
+        found, where = part.nearest(self.index.X[some], 1)
+        return found[:, 0], where[:, 0]
+
+    def shortest_exits(self, label: Array, small: Ints) -> Edges:
+        """For each of some small components its shortest edge to a row outside."""
+        rows = np.flatnonzero(np.isin(label, small))
+        k = min(int(np.bincount(label)[small].max()) + 1, self.index.n_rows)
+        there, length = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        step = max(1, min(_CELLS // max(1, self.index.X.shape[1]), _CELLS // 8 // k))
+        for few in spans(len(rows), step):
+            distance, near = self.index.nearest(self.index.X[rows[few]], k)
+            first = (label[near] != label[rows[few]][:, None]).argmax(axis=1)[:, None]
+            there[few] = np.take_along_axis(near, first, 1)[:, 0]
+            length[few] = np.take_along_axis(distance, first, 1)[:, 0]
+        chosen = _shortest_per_group(label[rows], length)
+        return rows[chosen], there[chosen], length[chosen]
+
+
+def joining_edges(label: Array, outside: OutsideSearch) -> Edges:
+    """The shortest edge between every two components."""
+    label = by_size(label)
+    found: list[Edges] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    for component in range(int(label.max())):
+        smaller = np.flatnonzero(label > component)  # each pair once: the smaller side asks
+        length, there = outside.nearest_among(smaller, np.flatnonzero(label == component))
+        chosen = _shortest_per_group(label[smaller], length)
+        found.append((smaller[chosen], there[chosen], length[chosen]))
+    return _concatenate(found)
+
+
+def bridging_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSearch) -> Edges:
+    """The edges that the policy "bridge" adds; see the top of the file."""
+    count = int(label.max()) + 1
+    merged, tree = label, None
+    if count > MOST_JOINED:
+        a, b, length = spanning_edges(graph, reach, label, outside)
+        kept = np.argsort(length, kind="stable")[: count - MOST_JOINED]
+        tree = a[kept], b[kept], length[kept]
+        merged = _merge(label[a[kept]], label[b[kept]], length[kept], count)[1][label]
+    pairs = joining_edges(merged, outside)
+    return _sorted(pairs if tree is None else _concatenate([tree, pairs]))
+
+
+def spanning_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSearch) -> Edges:
+    """The minimum spanning tree between the components given by `label`.
+
+    `reach[p]`: the graph holds every edge of row p that is shorter than this.
+    """
+    found: list[Edges] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    label = by_size(label)
+    while (count := int(label.max()) + 1) > 1:
+        a, b, length = _known_exits(graph, reach, label, count)
+        if len(a) == 0:
+            small = np.flatnonzero(np.bincount(label) <= _FEW)
+            small = small[small > 0]
+            if len(small):
+                a, b, length = outside.shortest_exits(label, small)
+            else:
+                a, b, length = joining_edges(label, outside)
+        kept, merged = _merge(label[a], label[b], length, count)
+        found.append((a[kept], b[kept], length[kept]))
+        label = by_size(merged[label])
+    return _sorted(_concatenate(found))
+
+
+def _known_exits(graph: Graph, reach: Floats, label: Array, count: int) -> Edges:
+    """The shortest exits of those components, the largest aside, for which the graph is sure."""
+    tails = graph.tails
+    across = np.flatnonzero(label[tails] != label[graph.neighbours])
+    shortest = across[_shortest_per_group(label[tails[across]], graph.lengths[across])]
+    component = label[tails[shortest]]
+    best = np.full(count, np.inf)
+    best[component] = graph.lengths[shortest]
+    nearest_out = np.full(graph.n, np.inf)
+    np.minimum.at(nearest_out, tails[across], graph.lengths[across])
+    doubtful = (nearest_out > reach) & (reach < best[label])
+    sure = np.ones(count, dtype=bool)
+    sure[label[doubtful]] = False
+    sure[0] = False
+    edge = shortest[sure[component]]
+    ends = tails[edge].astype(np.int64), graph.neighbours[edge].astype(np.int64)
+    return *ends, graph.lengths[edge]
+
+
+def _shortest_per_group(group: Array, length: Floats) -> Ints:
+    """The position of the shortest of each group, the first of several."""
+    order = np.lexsort((length, group))
+    return order[np.unique(group[order], return_index=True)[1]]
+
+
+def _merge(a: Array, b: Array, length: Floats, count: int) -> tuple[Ints, Array]:
+    """Kruskal: which edges between components join two, and the merged one of each component."""
+    forest = DisjointSet(range(count))
+    order = np.argsort(length, kind="stable")
+    kept = [i for i in order.tolist() if forest.merge(int(a[i]), int(b[i]))]
+    return np.array(kept, dtype=np.int64), np.array([forest[i] for i in range(count)])
+
+
+def _concatenate(found: list[Edges]) -> Edges:
+    a, b, length = (np.concatenate(part) for part in zip(*found, strict=True))
+    return a, b, length
+
+
+def _sorted(edges: Edges) -> Edges:
+    a, b, length = edges
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    order = np.lexsort((high, low))
+    return low[order], high[order], length[order]

@@ -1,0 +1,90 @@
+"""Dissimilarities between rows: a given matrix, or measured by a metric, which may be learned.
+
+Not an estimator but what ClassicalMDS and MDS share.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import VALID_METRICS
+
+from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
+from nearfold.neighbors.distances import Distances
+from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
+from nearfold.notation import Array, Floats, Ints
+from nearfold.state import Sizes, fitted, optional, require
+
+
+def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
+    """The fitted metric learner (None for any other metric), and the rows as they are measured.
+
+    `given` is X as the caller passed it: a learner looks at column names too.
+    """
+    if not is_learner(metric):
+        return None, X
+    source = given if hasattr(given, "columns") else X
+    learner = fitted_learner(metric, source, y)
+    return learner, to_learned_space(learner, source)
+
+
+def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
+    """Other rows as they are measured."""
+    if learner is None:
+        return X
+    return to_learned_space(learner, given if hasattr(given, "columns") else X)
+
+
+learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
+_METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
+
+
+def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
+    """Without landmarks every row is one; a metric that is named is a known one."""
+    require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
+    metric = values.get("metric")
+    require(not isinstance(metric, str) or metric in _METRICS, "metric: not the name of one")
+
+
+class Dissimilarities:
+    """Of the rows of X, which are in the learned space if the metric is a learned one."""
+
+    def __init__(
+        self, X: Array, metric: Any, params: dict[str, Any] | None, n_jobs: int | None = None
+    ) -> None:
+        self.X = X
+        self.measure: Distances | None = None  # None: X holds the dissimilarities
+        self.columns: Ints | None = None
+        if is_learner(metric):
+            self.measure = Distances(X, "euclidean", n_jobs=n_jobs)
+        elif not (isinstance(metric, str) and metric == "precomputed"):
+            self.measure = Distances(X, metric, params, n_jobs=n_jobs)
+
+    def among(self, rows: Ints | None) -> Dissimilarities:
+        """Dissimilarities to some of the rows only; None: to all."""
+        part = copy(self)
+        if rows is not None:
+            part.columns = rows
+            part.measure = None if self.measure is None else self.measure.among(rows)
+        return part
+
+    def all(self, dtype: Any = np.float64) -> Floats:
+        """The symmetric matrix between all rows."""
+        if self.measure is None:
+            return np.asarray(self.X, dtype=dtype)
+        return self.measure.all(dtype)
+
+    def to_landmarks(self, count: int, dtype: Any) -> tuple[Ints, Floats]:
+        """Landmarks spread over the rows, and the dissimilarities (m, count) to them."""
+        if self.measure is None:
+            return spread_landmarks(lambda i: self.X[i], len(self.X), count, dtype)
+        return spread_over_table(self.measure, count, dtype)
+
+    def between(self, Q: Array) -> Array:
+        """Dissimilarities of other rows to these, in one piece."""
+        if self.measure is None:
+            return Q if self.columns is None else Q[:, self.columns]
+        return self.measure.between(Q, self.measure.X)

@@ -1,0 +1,70 @@
+"""The way back from kernel PCA: kernel ridge regression of the rows on their embedding.
+
+Not an estimator but what KernelPCA(fit_inverse_transform=True) learns, about the mean of the rows
+(scikit-learn has no intercept, and so loses the mean). Exact on all rows, or on some of them, the
+pivots of a factor of low rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from nearfold.blocks import require_memory, spans
+from nearfold.errors import SolverError
+from nearfold.methods.kernel_functions import KernelFunction
+from nearfold.notation import Array, Floats, Ints
+from nearfold.run import one_blas_thread
+
+_ROWS = 512  # at a time
+
+
+def _solve(K: Floats, target: Floats) -> Floats:
+    try:
+        return np.asarray(linalg.solve(K, target, assume_a="pos"))
+    except linalg.LinAlgError as error:
+        raise SolverError(
+            f"the pre-image could not be learned: {error}. Use a larger alpha, or a kernel that is "
+            "positive semi-definite."
+        ) from None
+
+
+def learn_from_all(
+    function: KernelFunction, Z: Floats, X: Array, alpha: float, n_jobs: int | None
+) -> Floats:
+    """Coefficients (m, d) of the regression of X on Z, about the mean of X."""
+    m, d = X.shape
+    advice = "Use low_rank with a rank: the pre-image is then learned on its pivots."
+    require_memory(8.0 * (2 * m * m + 3 * m * d), f"The pre-image of {m:,} rows", advice)
+    K = function.matrix(Z, Z.dtype, n_jobs)
+    K.flat[:: m + 1] += alpha
+    return _solve(K, X - X.mean(axis=0))
+
+
+@one_blas_thread()
+def learn_from_some(
+    function: KernelFunction, Z: Floats, X: Array, alpha: float, chosen: Ints
+) -> Floats:
+    """Coefficients (r, d) of the same with kernels at the chosen rows only, fitted to all."""
+    (m, d), r = X.shape, len(chosen)
+    needed = 8.0 * (3 * r * r + 3 * r * d + 2 * _ROWS * (r + d))
+    require_memory(needed, f"The pre-image on {r:,} pivots", "Use a lower rank.")
+    centres, mean = Z[chosen], X.mean(axis=0)
+    left = alpha * function.between(centres, centres).astype(np.float64)
+    right = np.zeros((r, d))
+    for rows in spans(m, _ROWS):
+        K = function.between(Z[rows], centres).astype(np.float64)
+        left += K.T @ K
+        right += K.T @ (X[rows] - mean)
+    left.flat[:: r + 1] += 1e-10 * np.trace(left) / r
+    return _solve(left, right).astype(Z.dtype)
+
+
+def reconstruct(
+    function: KernelFunction, Z: Array, centres: Floats, coefficients: Floats, mean: Array
+) -> Floats:
+    """Rows of the original space for the rows Z of the embedding."""
+    X = np.empty((len(Z), len(mean)), dtype=np.result_type(Z, coefficients))
+    for rows in spans(len(Z), max(1, 2**20 // max(1, len(centres)))):
+        X[rows] = function.between(Z[rows], centres) @ coefficients + mean
+    return X

@@ -1,0 +1,179 @@
+"""SMACOF: multidimensional scaling by majorisation of the stress, metric and non-metric.
+
+Not an estimator but the iteration of methods/mds.py. With d_ij = |z_i - z_j| and dissimilarities D
+
+    stress(Z) = sum over i < j of (d_ij - D_ij)^2
+
+lies below a quadratic that touches it at Z and is least at the Guttman transform of Z,
+
+    z_i <- 1/m sum_j D_ij / d_ij (z_i - z_j),
+
+so the stress never rises. Non-metric: D is replaced by disparities, the monotone function of D
+closest to d (isotonic regression; equal dissimilarities stay equal), scaled to mean square 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from sklearn.isotonic import isotonic_regression
+
+from nearfold.blocks import spans
+from nearfold.linalg.centred import CentredSquaredDistances
+from nearfold.linalg.gower import coordinates, positive_pairs
+from nearfold.notation import Floats
+from nearfold.run import map_in_order, one_blas_thread, reporter
+
+_SMALL = 400  # rows: JIT compilation dominates below this size
+_ROWS = 64  # rows of the transform per task
+
+
+def guttman(D: Floats, Z: Floats, n_jobs: int | None) -> tuple[Floats, float, float]:
+    """The Guttman transform of Z, and sum (d - D)^2 and sum d^2 over i < j at Z."""
+    m = len(D)
+    if m <= _SMALL:
+        d = np.sqrt(((Z[:, None] - Z) ** 2).sum(axis=2))
+        ratio = np.divide(D, d, out=np.zeros_like(d), where=d > 0)
+        new = (ratio.sum(axis=1, keepdims=True) * Z - ratio @ Z) / m
+        return new, float(((d - D) ** 2).sum() / 2), float((d**2).sum() / 2)
+    from nearfold.kernels.smacof import guttman_rows
+
+    columns = np.ascontiguousarray(Z.T)
+    moved = np.empty_like(columns)
+    sums = map_in_order(
+        lambda rows: guttman_rows(D, columns, rows.start, rows.stop, moved),
+        spans(m, _ROWS),
+        n_jobs=n_jobs,
+    )
+    stress, size = np.sum(list(sums), axis=0)
+    return np.ascontiguousarray(moved.T), float(stress / 2), float(size / 2)
+
+
+class Disparities:
+    """The monotone function of the dissimilarities that is closest to distances."""
+
+    def __init__(self, D: Floats) -> None:
+        self.levels, self.level_of, self.counts = np.unique(
+            squareform(D, checks=False), return_inverse=True, return_counts=True
+        )
+        self.values = self.levels  # the disparity of each level of dissimilarity
+
+    def fit(self, Z: Floats | None) -> Floats:
+        """Disparities for the distances of Z; without Z the dissimilarities themselves, scaled."""
+        if Z is None or len(self.levels) == 0:
+            self.values = self.levels
+        else:
+            means = np.bincount(self.level_of, weights=pdist(Z)) / self.counts
+            self.values = isotonic_regression(means, sample_weight=self.counts)
+        size = float(self.counts @ self.values**2)
+        self.values = self.values * (np.sqrt(len(self.level_of) / size) if size > 0 else 1.0)
+        return squareform(self.values[self.level_of], checks=False)
+
+
+@dataclass
+class Smacof:
+    """Where majorisation ended."""
+
+    Z: Floats
+    stress: float
+    size: float  # sum of d^2 over i < j
+    n_iter: int
+    converged: bool
+    history: list[float] = field(default_factory=list)
+
+    @property
+    def normalized(self) -> float:
+        """Stress-1 of Kruskal."""
+        return float(np.sqrt(self.stress / self.size)) if self.size > 0 else 0.0
+
+    @property
+    def last_decrease(self) -> float:
+        """How much the stress fell in the last iteration, relative to sum d^2."""
+        if len(self.history) < 2 or self.size == 0:
+            return np.inf
+        return (self.history[-2] - self.history[-1]) / self.size
+
+
+@one_blas_thread()  # sums in an order that does not depend on the number of BLAS threads
+def smacof(
+    D: Floats,
+    Z: Floats,
+    disparities: Disparities | None,
+    max_iter: int,
+    eps: float,
+    n_jobs: int | None,
+) -> Smacof:
+    """Majorise from Z until the stress falls by less than eps x sum d^2."""
+    report = reporter()
+    wanted = D if disparities is None else disparities.fit(None)
+    history: list[float] = []
+    converged = False
+    moved, *_ = guttman(wanted, Z, n_jobs)
+    for iteration in range(1, max_iter + 1):
+        Z = moved
+        # The stress at Z comes with the step away from it, so each iteration is one pass.
+        moved, stress, size = guttman(wanted, Z, n_jobs)
+        history.append(stress)
+        report("stress", iteration, max_iter)
+        if stress == 0.0 or (len(history) > 1 and history[-2] - stress < eps * size):
+            converged = True
+            break
+        if disparities is not None and iteration < max_iter:
+            wanted = disparities.fit(Z)
+            moved, *_ = guttman(wanted, Z, n_jobs)
+    if disparities is not None:
+        _, stress, size = guttman(disparities.fit(Z), Z, n_jobs)
+    return Smacof(Z, stress, size, iteration, converged, history)
+
+
+def classical_start(D: Floats, k: int) -> Floats:
+    """The coordinates of classical MDS."""
+    Z = coordinates(*positive_pairs(CentredSquaredDistances(D).top(min(k, len(D)))))
+    return np.pad(Z, ((0, 0), (0, k - Z.shape[1])))
+
+
+def place_among(D: Floats, wanted: Floats, Z: Floats, max_iter: int) -> tuple[Floats, bool]:
+    """Coordinates of new rows with dissimilarities D (q, m) to the rows at Z, which stay.
+
+    `wanted` are the distances to reach: D, or the disparities of D. A row at dissimilarity 0 from
+    some of the others takes their (mean) place. Also whether all came to rest.
+    """
+    start = nearest_mean(D, Z)
+    new = np.flatnonzero((D > 0).all(axis=1))
+    start[new], converged = place_row_by_row(Z, wanted[new], start[new], max_iter, 1e-14)
+    return start, converged
+
+
+def nearest_mean(D: Floats, Z: Floats, k: int = 5) -> Floats:
+    """A start for new rows: the mean of the nearest others; for a row that is one, its place."""
+    k = min(k, D.shape[1])
+    near = np.argpartition(D, k - 1, axis=1)[:, :k]
+    d = np.take_along_axis(D, near, 1)
+    exact = d == 0
+    w = np.where(exact.any(axis=1, keepdims=True), exact, 1.0 / np.where(exact, 1.0, d) ** 2)
+    return np.einsum("qk,qkc->qc", w / w.sum(axis=1, keepdims=True), Z[near])
+
+
+def place_row_by_row(
+    Z: Floats, wanted: Floats, start: Floats, max_iter: int, eps: float
+) -> tuple[Floats, bool]:
+    """Majorise each row alone from `start` (q, k), Z fixed; also whether all came to rest."""
+    z = np.ascontiguousarray(start)
+    if wanted.size > _SMALL**2:
+        from nearfold.kernels.smacof import place_rows
+
+        return z, place_rows(np.ascontiguousarray(Z.T), wanted, z, max_iter, eps) == 0
+    m, active = len(Z), np.arange(len(z))
+    for _ in range(max_iter):
+        d = np.sqrt(((z[active, None] - Z) ** 2).sum(axis=2))
+        ratio = np.divide(wanted[active], d, out=np.zeros_like(d), where=d > 0)
+        new = Z.mean(axis=0) + (ratio.sum(axis=1, keepdims=True) * z[active] - ratio @ Z) / m
+        step = ((new - z[active]) ** 2).sum(axis=1)
+        z[active] = new
+        # By the majorising quadratic, the stress of a row falls by at least m |step|^2.
+        active = active[m * step > eps * (d**2).sum(axis=1)]
+        if len(active) == 0:
+            return z, True
+    return z, False

@@ -1,0 +1,283 @@
+"""Neighbours under any metric that scikit-learn knows, dense or sparse, and precomputed ones.
+
+Few columns and a metric its trees support: scikit-learn's KD-tree or ball tree (external.py has
+the rule for ties). Otherwise brute force in tiles of distances, of which only the k best per query
+are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics import DistanceMetric
+from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
+
+from nearfold.blocks import spans
+from nearfold.errors import InputError, warn
+from nearfold.inputs import refuse_nonfinite
+from nearfold.neighbors.distances import Distances, effective_metric
+from nearfold.neighbors.external import nearest_from, within_from
+from nearfold.neighbors.pairs import Pairs, radii
+from nearfold.neighbors.selection import nearest_in_tiles
+from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order
+from nearfold.state import (
+    Sizes,
+    State,
+    any_of,
+    array,
+    dict_of,
+    matrix,
+    names,
+    number,
+    optional,
+    require,
+    text,
+)
+
+_TREE_COLUMNS = 15  # beyond it scikit-learn's trees visit too much
+_TREE_QUERIES = 1024  # of one task
+_CELLS = 2**18  # values of a tile of rows
+_QUERIES, _ROWS = 256, 1024  # of a tile of distances, at the most
+
+
+class SklearnTree:
+    """A tree of scikit-learn, as a backend of external.py."""
+
+    def __init__(self, X: Array, tree: Any, metric: DistanceMetric, n_jobs: int | None) -> None:
+        self.X = X
+        self.n_rows = len(X)
+        self.tree = tree
+        self.metric = metric
+        self.n_jobs = n_jobs
+
+    def query(self, Q: Array, k: int) -> tuple[Floats, Ints]:
+        """The k nearest, equal distances in any order."""
+        parts = self._blocks(lambda rows: self.tree.query(rows, k), Q)
+        distance, row = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return distance.astype(np.float64), row.astype(np.int64)
+
+    def count_within(self, Q: Array, radius: Floats) -> Ints:
+        """Number of rows within one radius per query, or slightly more."""
+        reach = radius * (1 + 1e-12)
+        return np.asarray(self.tree.query_radius(Q, reach, count_only=True), dtype=np.int64)
+
+    def pairs_within(self, Q: Array, radius: Floats) -> tuple[Ints, Ints, Floats]:
+        """(query, row, distance) of all pairs within one radius per query."""
+        reach = radius * (1 + 1e-12)
+        rows, distances = self.tree.query_radius(Q, reach, return_distance=True)
+        query = np.repeat(np.arange(len(Q)), [len(part) for part in rows])
+        row = np.concatenate([*rows, np.empty(0)]).astype(np.int64)
+        distance = np.concatenate([*distances, np.empty(0)]).astype(np.float64)
+        keep = distance <= radius[query]
+        return query[keep], row[keep], distance[keep]
+
+    def distances(self, Q: Array, rows: slice) -> Floats:
+        """Distances (m, rows)."""
+        return np.asarray(
+            self.metric.pairwise(Q.astype(np.float64), self.X[rows].astype(np.float64))
+        )
+
+    def _blocks(self, ask: Callable[[Array], Any], Q: Array) -> list[Any]:
+        tiles = [Q[span] for span in spans(len(Q), _TREE_QUERIES)]
+        return list(map_in_order(ask, tiles, n_jobs=self.n_jobs if len(tiles) > 1 else 1))
+
+
+_LARGEST = 1e100
+_PARAMETERS = {
+    "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
+    "VI": array("d d", symmetric=True),
+    "w": array("d", "number", least=0),
+    "p": number(least=0, finite=False),
+}
+
+
+def check_metric(values: dict[str, Any], sizes: Sizes) -> None:
+    """A metric that has a name, with parameters that fit the columns."""
+    metric = values["metric"]
+    known = set(chain(*VALID_METRICS.values())) - {"precomputed", "pyfunc"}
+    require(isinstance(metric, str) and metric in known, "metric: not the name of one")
+    require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
+    for name, value in (values["metric_params"] or {}).items():
+        require(name in _PARAMETERS, f"metric_params: {name!r} is unknown")
+        _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
+    gaps = metric == "nan_euclidean"
+    X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
+    require(gaps or np.isfinite(X).all(), "X: values that are not finite")
+    require(X.size == 0 or np.nanmax(np.abs(X)) < _LARGEST, "X: values whose cubes overflow")
+
+
+class MetricIndex:
+    """Rows under any metric of scikit-learn's or a callable of two rows."""
+
+    fitted_state = State(
+        check_metric,
+        X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
+        metric=text(),
+        p=optional(number(least=0, finite=False)),
+        metric_params=optional(dict_of(lambda value, sizes: None)),
+        algorithm=text("auto", "ball_tree", "kd_tree", "brute"),
+        leaf_size=number(least=1, whole=True),
+        n_jobs=optional(number(whole=True)),
+        names=optional(names("d")),
+    )
+
+    def __init__(
+        self,
+        X: Any,
+        *,
+        metric: Any,
+        p: float = 2,
+        metric_params: dict[str, Any] | None = None,
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        n_jobs: int | None = None,
+        names: Any = None,
+    ) -> None:
+        self.X = X
+        self.metric = metric
+        self.p = p
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.n_jobs = n_jobs
+        self.names = names
+        if metric != "nan_euclidean":
+            refuse_nonfinite(X, names)
+        self._check()
+        self._prepare()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows searched."""
+        return int(self.X.shape[0])
+
+    def part(self, rows: Any) -> MetricIndex:
+        """An index of some of the rows under the same metric."""
+        measure = self._measure  # with what it learned from all rows, such as variances
+        options = {"metric": measure.metric, "metric_params": measure.params, "X": self.X[rows]}
+        return MetricIndex(**{**self.__getstate__(), **options})
+
+    def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+        queries = self._queries(Q)
+        if self._tree is not None:
+            return nearest_from(self._tree, queries, k, exclude_self=Q is None)
+        m = queries.shape[0]
+        distance, row = np.empty((m, k)), np.empty((m, k), dtype=np.int64)
+
+        def search(span: slice) -> None:
+            block = self._like_rows(queries[span])
+            own = np.arange(span.start, span.stop) if Q is None else None
+            distance[span], row[span] = nearest_in_tiles(
+                lambda tile: self._measure.between(block, self.X[tile]),
+                block.shape[0], self.n_rows, k, self._row_step, own,
+            )  # fmt: skip
+
+        self._over_queries(search, m)
+        return distance, row
+
+    def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
+        """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
+        queries = self._queries(Q)
+        if self._tree is not None:
+            return within_from(self._tree, queries, radius, exclude_self=Q is None)
+        reach = radii(radius, queries.shape[0])
+        pairs = Pairs()
+        for span in spans(queries.shape[0], self._query_step):
+            block = self._like_rows(queries[span])
+            for tile in spans(self.n_rows, self._row_step):
+                D = self._measure.between(block, self.X[tile])
+                q, x = np.nonzero(reach[span, None] >= D)
+                distance = np.asarray(D[q, x], dtype=np.float64)
+                q, x = q + span.start, x + tile.start
+                keep = q != x if Q is None else slice(None)
+                pairs.add(q[keep], x[keep], distance[keep])
+        return pairs.sorted()
+
+    def _check(self) -> None:
+        metric, params = effective_metric(self.metric, self.p, self.metric_params)
+        if metric == "minkowski" and params["p"] < 1:
+            if self.algorithm in ("kd_tree", "ball_tree"):
+                raise InputError(
+                    f'algorithm="{self.algorithm}" does not support 0 < p < 1 for the Minkowski '
+                    'metric. To resolve this problem either set p >= 1 or algorithm="brute".'
+                )
+            warn(
+                "Mind that for 0 < p < 1, Minkowski metrics are not distance metrics. Continuing "
+                "the execution with `algorithm='brute'`."
+            )
+        if sparse.issparse(self.X) and not (
+            callable(metric) or metric in VALID_METRICS_SPARSE["brute"]
+        ):
+            raise InputError(
+                f"Metric '{metric}' not valid for sparse input. Use one of "
+                f"{sorted(VALID_METRICS_SPARSE['brute'])}, a callable, or X.toarray()."
+            )
+        if sparse.issparse(self.X) and self.algorithm in ("kd_tree", "ball_tree"):
+            warn("cannot use tree with sparse input: using brute force")
+        if self.algorithm == "kd_tree" and "w" in params:
+            raise InputError(
+                "algorithm='kd_tree' is not valid for metric='minkowski' with a weight parameter "
+                "'w': try algorithm='ball_tree' or algorithm='brute' instead."
+            )
+
+    def _prepare(self) -> None:
+        """What is derived from the options; never stored."""
+        self._measure = Distances(self.X, self.metric, self.metric_params, self.p)
+        wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
+        tile = max(16, _CELLS // max(1, wide))
+        self._row_step, self._query_step = min(_ROWS, tile), min(_QUERIES, tile)
+        kind = self._tree_kind()
+        self._tree = None
+        if kind is not None:
+            metric = self._measure.metric
+            if not isinstance(metric, DistanceMetric):
+                metric = DistanceMetric.get_metric(metric, **self._measure.params)
+            tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
+            self._tree = SklearnTree(self.X, tree, metric, self.n_jobs)
+
+    def _tree_kind(self) -> Any:
+        """KDTree, BallTree, or None for brute force, as scikit-learn chooses."""
+        if sparse.issparse(self.X) or self.algorithm == "brute":
+            return None
+        if self.algorithm != "auto":
+            return KDTree if self.algorithm == "kd_tree" else BallTree
+        metric, params = self._measure.metric, self._measure.params
+        semi = metric == "minkowski" and params["p"] < 1
+        if self.X.shape[1] > _TREE_COLUMNS or semi or isinstance(metric, DistanceMetric):
+            return None
+        if metric in KDTree.valid_metrics and "w" not in params:
+            return KDTree
+        return BallTree if callable(metric) or metric in BallTree.valid_metrics else None
+
+    def _queries(self, Q: Any) -> Any:
+        if Q is None:
+            return self.X
+        if self.metric != "nan_euclidean":
+            refuse_nonfinite(Q, self.names)
+        return Q.toarray() if self._tree is not None and sparse.issparse(Q) else Q
+
+    def _like_rows(self, Q: Any) -> Any:
+        """A block of queries, sparse where the rows are sparse and dense where they are dense."""
+        if sparse.issparse(self.X):
+            return Q if sparse.issparse(Q) else sparse.csr_array(Q)
+        return Q.toarray() if sparse.issparse(Q) else Q
+
+    def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
+        tiles = spans(m, self._query_step)
+        jobs = self.n_jobs if len(tiles) > 1 else 1  # one tile is not worth a pool of threads
+        for _ in map_in_order(search, tiles, n_jobs=jobs, label="neighbours", total=len(tiles)):
+            pass
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows and options; the tree is built again."""
+        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()

@@ -1,0 +1,151 @@
+"""One entry of the registry makes a method public everywhere."""
+
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import nearfold
+from nearfold import public_names, registry
+from nearfold.registry import Method, Space
+from nearfold.state import State, array, nested, size
+from nearfold.study.candidates import all_candidates, pick_candidates
+from nearfold.study.choose import nests
+
+HOME = Path(nearfold.__file__).parent
+X = np.random.default_rng(0).normal(size=(60, 3)) * [3, 2, 1]
+
+
+class Origin:
+    """What the toy holds: an object of a class of its own."""
+
+    fitted_state = State(mean=array("d"))
+
+    def __init__(self, mean):
+        self.mean = mean
+
+
+class Toy(TransformerMixin, BaseEstimator):
+    """The first columns, centred."""
+
+    fitted_state = State(n_features_in_=size("d", 1), origin_=nested(Origin, d="d"))
+
+    def __init__(self, n_components=None):
+        self.n_components = n_components
+
+    def fit(self, X, y=None):
+        X = validate_data(self, X, dtype=np.float64)
+        self.origin_ = Origin(X.mean(axis=0))
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return (X - self.origin_.mean)[:, : self.n_components]
+
+
+@pytest.fixture
+def _toy(monkeypatch):
+    module = types.ModuleType("nearfold.methods.toy")
+    for cls in (Toy, Origin):
+        monkeypatch.setattr(cls, "__module__", module.__name__)
+        setattr(module, cls.__name__, cls)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = Method("Toy", "methods.toy", "reduction", "10.0", "the first columns", nests=True,
+                   space=Space(0, lambda s: {"n_components": s.axes}))  # fmt: skip
+    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, entry))
+
+
+@pytest.mark.usefixtures("_toy")
+def test_one_entry_is_found_everywhere(tmp_path):
+    assert nearfold.Toy is Toy
+    assert "Toy" in nearfold.__all__
+    assert "Toy" in dir(nearfold)
+    assert "from nearfold.methods.toy import Toy as Toy" in public_names.stub()
+    assert (
+        "| `Toy` | reduction | 10.0 | the first columns | as Toy |" in public_names.methods_table()
+    )
+    from nearfold.app.cli import main
+
+    listed = json.loads(CliRunner().invoke(main, ["methods", "--json"]).output)
+    assert "Toy" in {method["name"] for method in listed}
+    assert [c.name for c in all_candidates()][2] == "Toy"  # rank 0: right after raw and scaled
+    assert "Toy" in {c.name for c in pick_candidates("classification", ["toy"])}
+    assert nests(Toy())
+    from nearfold.app.model_commands import make_method
+
+    assert make_method("toy", ("n_components=2",)).n_components == 2
+
+
+@pytest.mark.usefixtures("_toy")
+def test_one_entry_may_be_compared_and_saved(tmp_path):
+    y = (X[:, 0] > 0).astype(int)
+    found = nearfold.compare(X, y, methods=["Toy"], n_repeats=1)
+    assert found.result("Toy").status == "finished"
+    model = Toy(2).fit(X)
+    path = nearfold.save(model, tmp_path / "toy.nearfold")
+    np.testing.assert_array_equal(nearfold.load(path).transform(X), model.transform(X))
+    assert nearfold.inspect(path).model == "nearfold.Toy"
+
+
+@pytest.mark.usefixtures("_toy")
+def test_one_entry_is_in_the_contract_tests():
+    from nearfold.registry import instances_to_check
+
+    (toy,) = [model for model in instances_to_check() if type(model) is Toy]
+    results = check_estimator(toy, on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+def test_without_the_entry_the_toy_is_nowhere(tmp_path):
+    with pytest.raises(AttributeError, match="no attribute 'Toy'"):
+        nearfold.Toy
+    with pytest.raises(nearfold.errors.InputError, match="which a model file cannot hold"):
+        nearfold.save(Toy().fit(X), tmp_path / "toy.nearfold")
+
+
+def test_written_files_are_what_the_registry_says():
+    written = {
+        HOME / "__init__.pyi": public_names.stub(),
+        Path(__file__).parents[2] / "docs" / "methods.md": public_names.methods_table(),
+    }
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m nearfold.public_names"
+
+
+def test_type_checkers_see_the_public_names(tmp_path):
+    pytest.importorskip("mypy")
+    source = tmp_path / "user.py"
+    source.write_text(
+        "import nearfold\nfrom nearfold import PCA, save\n"
+        "reveal_type(PCA(2))\nreveal_type(save)\nnearfold.PCB\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--follow-imports=silent",
+         "--ignore-missing-imports", str(source)],
+        capture_output=True, text=True, env={"MYPYPATH": str(HOME.parent), "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert '"nearfold.methods.pca.PCA"' in done.stdout, done.stdout + done.stderr
+    assert "def (model: Any, path:" in done.stdout
+    assert 'Module has no attribute "PCB"' in done.stdout
+
+
+def test_entries_name_what_there_is():
+    names = [name for method in registry.METHODS for name in method.names]
+    assert len(set(names)) == len(names)
+    ranks = [method.space.rank for method in registry.METHODS if method.space]
+    assert len(set(ranks)) == len(ranks)
+    for method in registry.METHODS:
+        for name in method.names:
+            assert method.load(name).__name__ == name
+        if method.tells_shares:
+            assert method.nests
