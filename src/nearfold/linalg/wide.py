@@ -1,4 +1,4 @@
-"""Principal axes of tables with fewer rows than columns: no matrix of columns by columns is formed."""
+"""Principal axes of tables with fewer rows than columns: no columns-by-columns matrix is formed."""
 
 from __future__ import annotations
 
