@@ -141,6 +141,16 @@ def test_supervised_learners_judge_no_tuples(model):
     assert hasattr(ITML(), "predict")
 
 
+def test_model_files_hold_every_learner(tmp_path):
+    from nearfold import load, save
+
+    for model, given in FITS:
+        learner = fitted(model, given)
+        again = load(save(learner, tmp_path / "model.nearfold"))
+        assert type(again) is type(learner)
+        np.testing.assert_array_equal(again.transform(X), learner.transform(X))
+
+
 # ---- priors ----------------------------------------------------------------------------
 
 

@@ -1,9 +1,9 @@
 """The order of a row of distances: a radix sort of row numbers.
 
 Non-negative floats are ordered as their bits are. The bits between the smallest and the largest
-value are cut to 33 and sorted in three stable passes of eleven; what the cut left out of place is
-put right by insertion. Where that would take long (many values that differ only in their last
-bits, beside others far away) the kernel gives up, and the caller sorts in another way.
+value are cut to 33 and sorted in three stable passes of eleven; an insertion sort then corrects the
+order of values that the cut made equal. Where that would take long (many values that differ only in
+their last bits, beside others far away) the kernel gives up, and the caller sorts with NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nearfold.kernels.compile import kernel
 
 _DIGIT = 11  # bits of a pass: its 2,048 counters stay in the first cache
 _ROW_BITS = 31  # beside 33 of the value
-_PATIENCE = 8  # moves per value that insertion may take
+_PATIENCE = 8  # moves per value allowed to the insertion sort
 
 
 @kernel
@@ -37,7 +37,7 @@ def _digits_to_drop(bits: Any, own: int) -> Any:
 
 @kernel
 def _insert(values: Any, order: Any) -> Any:
-    """Put an almost sorted order right; False if it is too far from sorted for that."""
+    """Insertion sort of an almost sorted order; False if it takes too many moves."""
     n = order.shape[0]
     left = _PATIENCE * n
     for place in range(1, n):
@@ -61,7 +61,7 @@ def _insert(values: Any, order: Any) -> Any:
 def sort_others(values: Any, own: int, order: Any) -> Any:
     """All rows but `own`, by value, then by row number, into `order` (n - 1). None is negative.
 
-    False if it gave up: what is in `order` then means nothing.
+    False if it gave up; the contents of `order` are then undefined.
     """
     n = values.shape[0]
     bits = values.view(np.uint64)

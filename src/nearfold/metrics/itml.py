@@ -33,6 +33,7 @@ from scipy.spatial.distance import pdist
 from sklearn.utils._param_validation import Interval
 
 from nearfold.errors import InputError
+from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.itml_solver import learn_map
 from nearfold.metrics.labels import SupervisedMixin, keep_parameters
 from nearfold.metrics.mahalanobis import MahalanobisMetric
@@ -47,10 +48,15 @@ from nearfold.run import random_state
 from nearfold.state import array
 
 _SAMPLE = 1500  # points whose distances give the bounds: about a million pairs
+_CANDIDATES = 6000  # points of which these are drawn, without repeats
 
 
 def percentile_bounds(points: Array, prior: Floats) -> Floats:
     """(u, l): the 5th and 95th percentile of the distances of different points under the prior."""
+    if len(points) > _CANDIDATES:  # so that no large table is copied and sorted
+        order = order_by_value(points, np.zeros(len(points), dtype=np.int64))
+        drawn = np.random.RandomState(0).permutation(len(points))[:_CANDIDATES]
+        points = points[order[drawn]]
     unique = np.unique(points, axis=0)
     if len(unique) < 2:
         raise InputError("all points are equal: there are no distances to take bounds from.")

@@ -24,13 +24,13 @@ Steps
 Cost: O(d sum m_c^2) time; memory for a few blocks of rows of A, never all of it, and O(d^2).
 
 Departures. Directions in which rows differ but S_w vanishes (fewer rows than columns) are left out,
-and a warning says how many; constant columns are left out in silence. Where the k-th neighbour is
-a copy of the row, sigma is the distance to the nearest row that is none: the paper divides by 0,
-metric-learn lets such rows count with nobody. A class of at most k rows uses all of them, and this
-k is that class's own; in metric-learn it shrinks the k of later classes too, and none reaches d.
+with a warning; constant columns are left out without one. Where the k-th neighbour is a copy of the
+row, sigma is the distance to the nearest different row: the paper divides by 0, metric-learn gives
+such rows no affinity to any other. A class of at most k rows uses all of them; in metric-learn its
+smaller k also applies to later classes, and k is always below d.
 k = None is metric-learn's min(7, d - 1), at least 1. Results differ from metric-learn 0.7's in any
-case: it takes the sorted distances of its k-th row for all sigma, and adds S_w to S_b + S_w where
-it is to be taken away; with both mended it agrees with ours to rounding.
+case: it takes the sorted distances of its k-th row for all sigma, and adds S_w to S_b + S_w instead
+of subtracting it; with both corrected it agrees with ours to rounding.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def affinities(X: Floats, square: Floats, sigma: Floats, rows: slice) -> Floats:
     return np.asarray(np.exp(D2, out=D2))
 
 
-def pull_of_rows(X: Floats, square: Floats, sigma: Floats, rows: slice) -> tuple[Floats, float]:
-    """What some rows add to G_c, and the sum of their affinities."""
+def scatter_of_rows(X: Floats, square: Floats, sigma: Floats, rows: slice) -> tuple[Floats, float]:
+    """The contribution of some rows to G_c, and the sum of their affinities."""
     A = affinities(X, square, sigma, rows)
     own, degree = X[rows], A.sum(axis=1)
     return own.T @ (degree[:, None] * own - A @ X), float(degree.sum())
@@ -100,7 +100,7 @@ def local_scatter(X: Floats, sigma: Floats) -> tuple[Floats, float]:
     if sigma.max(initial=0.0) == 0:
         return np.zeros((d, d)), 0.0
     blocks = spans(m, max(1, _CELLS // m))
-    task = partial(pull_of_rows, X, square_norms(X), sigma)
+    task = partial(scatter_of_rows, X, square_norms(X), sigma)
     parts: Iterator[tuple[Floats, float]]
     if len(blocks) == 1:  # a small class is not worth a pool
         parts = map(task, blocks)

@@ -83,6 +83,12 @@ def starting_metric(points: Array, init: Any, random: Any) -> Floats:
     return np.asarray(M0 + (1e-3 * size if size > 0 else 1.0) * np.eye(len(M0)))
 
 
+def require_pairs(pairs: Tuples) -> None:
+    """Raise unless the solver's matrices fit the memory budget."""
+    d = pairs.X.shape[1]
+    require_matrices("MMC", d, 12 + 45 * min(COLUMNS, d) / d, len(pairs.rows), 5)
+
+
 def learn_metric(
     pairs: Tuples,
     M0: Floats,
@@ -93,8 +99,7 @@ def learn_metric(
     smoothing: float = 0.0,
 ) -> tuple[Floats, Certificate, int]:
     """L with M = L^T L optimal, its certificate, and the number of iterations."""
-    d = pairs.X.shape[1]
-    require_matrices("MMC", d, 12 + 45 * min(COLUMNS, d) / d, len(pairs.rows), 5)
+    require_pairs(pairs)
     S, D = pairs.split()
     for v, kind in ((S, "must-link"), (D, "cannot-link")):
         if not v.any():
@@ -242,6 +247,7 @@ class MMC(PairsMixin, MahalanobisMetric):
 
     def learn(self: Any, pairs: Tuples) -> None:
         """Solve (10.39) for these pairs."""
+        require_pairs(pairs)
         if self.diagonal and self.diagonal_c != 1:
             warn("diagonal_c has no effect: (10.39) is solved, which has no such weight.")
         if self.smoothing > 0 and not self.diagonal:

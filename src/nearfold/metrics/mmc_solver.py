@@ -164,8 +164,8 @@ def certify(
     lengths = np.linalg.norm(D @ L.T, axis=1)
     L = L / (np.sqrt(np.sum(lengths**2)) if squared else lengths.sum())
     lengths = np.linalg.norm(D @ L.T, axis=1)
-    objective = float(np.sum((S @ L.T) ** 2))  # (10.39), the sum over must-link pairs
-    constraint = float(np.sum(lengths**2) if squared else lengths.sum())  # (10.39), >= 1
+    objective = float(np.sum((S @ L.T) ** 2))  # (10.39)
+    constraint = float(np.sum(lengths**2) if squared else lengths.sum())  # (10.39)
     return L, Certificate(objective, constraint, objective / (1 + gap), gap)
 
 

@@ -1,8 +1,8 @@
 """Relevant component analysis: distances in units of the spread within small groups of rows.
 
 A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, Learning a Mahalanobis metric from equivalence
-constraints, JMLR 6 (2005). A chunklet is a group of rows known to be alike, without a name. What
-varies within chunklets does not matter, so the more a direction varies there the less it counts:
+constraints, JMLR 6 (2005). A chunklet is a group of rows known to be alike. Variation within
+chunklets is irrelevant, so a direction counts the less the more it varies there:
 
     C = 1/p sum_j sum_{i in j} (x_i - mu_j)(x_i - mu_j)^T,      M = C^{-1}
 
@@ -12,14 +12,14 @@ largest a^T S a / a^T C a, where S is the covariance of the p rows (Fisher's cri
 
 Steps
   1. deviations of the rows from the means of their chunklets
-  2. whiten them: A with A^T C A = I, from their singular values, which squares no errors
+  2. whiten them: A with A^T C A = I, from their singular values (whitening.py)
   3. with n_components, the principal axes V of the rows in the whitened space; M = A V V^T A^T
 
 Cost: O(m d min(m, d)) time, memory for five tables of X's size in float64.
 
 Departures. Directions in which rows differ but no chunklet does have weight 0 instead of an
 infinite one (M is the pseudo-inverse of C), and a warning says how many there are. metric-learn's
-M is NaN or rounding there. RCA_Supervised draws what chunklets there are if `n_chunks` is more.
+M is NaN or rounding there. RCA_Supervised draws fewer chunklets where there are not `n_chunks`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class ClassVotes:
         all_sums, own_sums = E @ z1, np.empty((len(rows), z1.shape[1]), dtype=E.dtype)
         for some, own in runs:
             own_sums[some] = E[some, own] @ z1[own]  # sum over j of the row's class
-        s = all_sums[:, -1:]  # (10.35), the denominator
+        s = all_sums[:, -1:]  # (10.35)
         p = own_sums[:, -1:] / s  # (10.36)
         onto -= (z1[rows] * (p / s)).T @ E
         for some, own in runs:
@@ -210,7 +210,7 @@ def exponentials(points: Points, rows: Ints, space: Workspace) -> Array | Sparse
     T = np.matmul(points.left[rows], points.right, out=space.T[: len(rows)])
     T[np.arange(len(rows)), rows] = -np.inf
     T -= T.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(T, out=T))  # (10.35), the numerator
+    return np.asarray(np.exp(T, out=T))  # (10.35)
 
 
 def _measured(points: Points, Z_rows: Array, counts: Array) -> SparseSoftmax:

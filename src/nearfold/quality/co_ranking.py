@@ -11,8 +11,8 @@ place l in the new one. K is the size of a neighbourhood, 1 to N - 1.
     K_max    = the K at which Q_NX(K) - K / (N - 1) is largest: where local ends
     Q_local  = the mean of Q_NX(K) for K <= K_max;  Q_global = the mean for K >= K_max
 
-No N x N matrix is needed for these: a pair adds to Q_NX(K) for all K from the larger of its two
-places on, so a count of those, N numbers, is enough. AUC is a mean over rows, so each row has one.
+No N x N matrix is needed for these: a pair counts in Q_NX(K) for all K from the larger of its two
+places on, so a histogram of those, N numbers, is enough. AUC is a mean over rows: each row has one.
 """
 
 from __future__ import annotations

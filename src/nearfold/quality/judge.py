@@ -1,4 +1,4 @@
-"""All measures of a space at once: ranks are what costs, so one pass serves them all.
+"""All measures of a space in one pass over the ranks, which dominate the cost.
 
 For each judged row the distances to all others are sorted in both spaces; trustworthiness,
 continuity, overlap, the co-ranking counts and the row's stress are read off. Time O(m n d) for m

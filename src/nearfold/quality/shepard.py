@@ -1,12 +1,12 @@
 """The Shepard diagram: distances in the new space against those in the original one.
 
 Pairs are drawn independently, each row equally often, in an order of rows that comes from their
-values; tables so small that they have no more pairs than asked for give all of them. Spearman's
-correlation asks whether large stays larger than small, Pearson's whether the relation is straight.
+values; of a table with at most `n_pairs` pairs all are taken. Spearman's correlation measures
+whether the order of distances is kept, Pearson's whether the relation is linear.
 
 Intervals: 95 %, from 200 draws with replacement of the drawn pairs (bootstrap; ranks are taken anew
-in each). None if all pairs were taken. If one side does not vary its correlation is taken as 0, if
-neither does as 1.
+in each); None if all pairs were taken. A correlation with constant distances is defined as 0, that
+of two constants as 1.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Groups:
         self._count = len(distinct)
 
     def ranks(self, weight: Floats) -> Floats:
-        """Mean ranks of the values, each there `weight` times."""
+        """Mean ranks of the values, each repeated `weight` times."""
         size = np.bincount(self._group, weight, self._count)
         return np.asarray((np.cumsum(size) - (size - 1) / 2)[self._group])
 

@@ -20,7 +20,10 @@ import numpy as np
 from nearfold import registry
 from nearfold.state import state_of
 
-_PREPARATION = "nearfold.store.preparation.TablePreparation"
+_OTHERS = (
+    "nearfold.store.preparation.TablePreparation",
+    "nearfold.metric_learn.NCA",  # with metric-learn's defaults; its other classes are methods
+)
 SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
     "sklearn.covariance": "EmpiricalCovariance LedoitWolf OAS ShrunkCovariance",
@@ -97,7 +100,7 @@ def _find(name: str) -> type[Any] | None:
         from nearfold.store.sklearn_composites import describe_sklearn
 
         describe_sklearn()
-    elif name != _PREPARATION:
+    elif name not in _OTHERS:
         return None
     cls: type[Any] = getattr(import_module(module), last)
     return cls
