@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import nearfold.graph.build as build
 from nearfold.graph import from_edges, graph_of_lists, neighbourhood_graph
 from nearfold.graph.build import by_size, graph_of_matrix
 from nearfold.neighbors import build_index
@@ -167,3 +168,14 @@ def test_parts_additions_and_removals_are_those_of_the_dense_matrix(listed, more
     )
     L[a, b] = L[b, a] = np.inf
     np.testing.assert_array_equal(dense(graph.without_edges(a, b)), L)
+
+
+def test_edges_sorted_in_parts_make_the_same_graph(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 40, 300), rng.integers(0, 40, 300)
+    length = rng.uniform(size=300)
+    whole = from_edges(a, b, length, 40)
+    monkeypatch.setattr(build, "_SORTED", 37)
+    parts = from_edges(a, b, length, 40)
+    for name in ("first", "neighbours", "lengths"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

@@ -156,3 +156,15 @@ def test_a_file_beyond_the_budget_is_refused(tmp_path):
             diagnose(tmp_path / "x.npy")
     finally:
         nearfold.set_memory(None)
+
+
+def test_a_learned_metric_is_the_graph_of_the_transformed_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 4)) * [1, 1, 9, 9], np.arange(90) % 3
+    X[:, :2] += 6 * np.column_stack([y, y % 2])
+    learner = nearfold.LFDA(n_components=2, k=3).fit(X, y)
+    ours = nearfold.diagnose(X, n_neighbors=4, metric=learner)
+    want = nearfold.diagnose(learner.transform(X), n_neighbors=4)
+    np.testing.assert_array_equal(ours.label, want.label)
+    assert ours.smallest_k == want.smallest_k
+    assert ours.smallest_radius == pytest.approx(want.smallest_radius)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearfold.graph.paths as paths
+from nearfold.errors import InputError
 from nearfold.graph import all_geodesics, from_edges, graph_of_lists, tree_from
 from nearfold.neighbors import build_index
 
@@ -176,3 +177,21 @@ def test_the_tree_is_in_the_dtype_of_the_lengths(route, dtype):
     distance, _, _ = tree_from(graph, 3, graph.lengths.astype(dtype))
     assert distance.dtype == dtype
     np.testing.assert_allclose(distance, floyd(graph)[3], rtol=20 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("method", ["D", "FW"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-295, 1e-200, 1.0, 1e200, 1e300])
+def test_lengths_of_any_scale(route, method, scale):
+    graph = k_graph(with_duplicates(), 6)
+    scaled = from_edges(graph.tails, graph.neighbours, graph.lengths * scale, graph.n)
+    D = all_geodesics(graph, np.float64, method=method)
+    np.testing.assert_allclose(
+        all_geodesics(scaled, np.float64, method=method), D * scale, rtol=1e-12
+    )
+    np.testing.assert_allclose(tree_from(scaled, 3)[0], D[3] * scale, rtol=1e-12)
+
+
+def test_lengths_beside_which_others_would_vanish_are_refused():
+    graph = from_edges(np.array([0, 1]), np.array([1, 2]), np.array([1e-300, 1.0]), 3)
+    with pytest.raises(InputError, match="290 orders of magnitude"):
+        all_geodesics(graph, np.float64)

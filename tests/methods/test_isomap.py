@@ -12,6 +12,7 @@ import sklearn.neighbors
 from scipy import sparse
 from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
 
 import nearfold
 import nearfold.graph.paths as paths
@@ -493,6 +494,14 @@ def test_landmarks_have_no_kernel_and_no_reconstruction_error():
         model.reconstruction_error()
 
 
+def test_more_landmarks_than_rows_are_all_rows():
+    X = roll(100)
+    model, exact = Isomap(n_neighbors=8, n_landmarks=500).fit(X), Isomap(n_neighbors=8).fit(X)
+    assert model.landmarks_ is None
+    assert model.approximation_ is None
+    np.testing.assert_array_equal(model.embedding_, exact.embedding_)
+
+
 def test_there_must_be_more_landmarks_than_axes():
     with pytest.raises(InputError, match="n_landmarks=2: there must be more than n_components=2"):
         Isomap(n_neighbors=8, n_landmarks=2).fit(roll(100))
@@ -653,6 +662,17 @@ def test_the_number_of_threads_changes_no_bit(options, dtype):
         np.testing.assert_array_equal(one.dist_matrix_, other.dist_matrix_)
         np.testing.assert_array_equal(one.embedding_, other.embedding_)
         np.testing.assert_array_equal(one.transform(Q), other.transform(Q))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 40}])
+def test_the_number_of_blas_threads_changes_no_bit(options):
+    X, found = roll(600), []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model = Isomap(n_neighbors=8, **options).fit(X)
+            found.append((model.embedding_, model.transform(X[:200] + 0.1)))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 # ---- bad and tiny input --------------------------------------------------------------

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from nearfold.blocks import spans
 from nearfold.notation import Array, Floats, Ints
 
-_SORTED = 2**20  # entries sorted at a time
+_SORTED = 2**18  # entries sorted at a time
 
 
 @dataclass(frozen=True)

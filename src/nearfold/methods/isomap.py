@@ -52,15 +52,19 @@ from nearfold.graph import (
     tree_from,
 )
 from nearfold.graph.build import graph_of_matrix
-from nearfold.graph.paths import geodesics_bytes
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg.centred import CentredSquaredDistances
-from nearfold.linalg.krylov import lanczos_bytes
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import in_learned_space
-from nearfold.methods.isomap_extension import GeodesicExtension, Piece
+from nearfold.methods.isomap_extension import (
+    GeodesicExtension,
+    Piece,
+    check_regressor,
+    count_landmarks,
+    measured_index,
+)
 from nearfold.methods.kernel_pca import KernelPCA
-from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
+from nearfold.methods.landmark_mds import landmark_mds, spread_landmarks
 from nearfold.methods.neighbor_search import NearestNeighbors
 from nearfold.neighbors import (
     EuclideanIndex,
@@ -73,11 +77,6 @@ from nearfold.neighbors import (
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import Sizes, State, array, fitted, names, nested, optional, require, size, text
-
-
-def measured_index(index: Any) -> Any:
-    """The index itself; of a learned metric the Euclidean one of the rows it transformed."""
-    return index.index if isinstance(index, LearnedIndex) else index
 
 
 def connected_graph(
@@ -137,44 +136,12 @@ def isomap(
     return pieces
 
 
-def count_landmarks(
-    connected: ConnectedGraph,
-    k: int,
-    n_landmarks: int | None,
-    itemsize: int,
-    method: str = "D",
-    n_jobs: int | None = None,
-) -> LandmarkCount:
-    """How many landmarks all pieces get, from what their geodesics need."""
-    graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
-    largest = max(sizes)
-    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
-    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
-    if n_landmarks is not None and n_landmarks > max(k, largest):
-        n_landmarks = largest  # every piece is embedded exactly
-    return LandmarkCount.choose(
-        sum(sizes) if n_landmarks is None else largest,
-        k,
-        n_landmarks,
-        needed=needed,
-        itemsize=itemsize,
-        method="landmark Isomap",
-        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
-    )
-
-
-def _check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
-    """The regressor takes rows as the index measures them."""
-    width = getattr(values.get("regressor_"), "n_features_in_", None)
-    require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
-
-
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
 def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     """As many axes as were asked for, and one kind of neighbourhood."""
-    _check_regressor(values, sizes)
+    check_regressor(values, sizes)
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)

@@ -1,4 +1,4 @@
-"""Isomap's pieces and its new rows: geodesics of a row that was not fitted, and where it lies.
+"""Isomap's pieces, their landmarks, and new rows: their geodesics, and where they lie.
 
 A new row is joined to its nearest fitted rows (k of them, or all within the radius), so that its
 geodesic to row t is min over these of (distance + geodesic from there to t). Gower's formula with
@@ -16,13 +16,54 @@ from scipy import sparse
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError
-from nearfold.graph import side_by_side
+from nearfold.graph import ConnectedGraph, side_by_side
+from nearfold.graph.paths import geodesics_bytes
 from nearfold.linalg.gower import GowerMap
+from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.methods.landmark_mds import LandmarkCount
+from nearfold.neighbors import LearnedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import Sizes, State, array, flag, list_of, nested, number, optional, require
 
 _CELLS = 2**18  # geodesics of new rows held by one task
+
+
+def measured_index(index: Any) -> Any:
+    """The index itself; of a learned metric the Euclidean one of the rows it transformed."""
+    return index.index if isinstance(index, LearnedIndex) else index
+
+
+def count_landmarks(
+    connected: ConnectedGraph,
+    k: int,
+    n_landmarks: int | None,
+    itemsize: int,
+    method: str = "D",
+    n_jobs: int | None = None,
+) -> LandmarkCount:
+    """How many landmarks all pieces get, from what their geodesics need."""
+    graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
+    largest = max(sizes)
+    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
+    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
+    if n_landmarks is not None and n_landmarks > max(k, largest):
+        n_landmarks = None  # every row is one: that is the exact method
+    return LandmarkCount.choose(
+        sum(sizes) if n_landmarks is None else largest,
+        k,
+        n_landmarks,
+        needed=needed,
+        itemsize=itemsize,
+        method="landmark Isomap",
+        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
+    )
+
+
+def check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
+    """The regressor takes rows as the index measures them."""
+    width = getattr(values.get("regressor_"), "n_features_in_", None)
+    require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
 
 
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:

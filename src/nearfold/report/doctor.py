@@ -157,7 +157,7 @@ def diagnose(
     (1, 5)
     """
     X = _table(X)
-    refuse_extreme(float(np.abs(X).max()), X.dtype)
+    refuse_extreme(max(-float(X.min()), float(X.max())), X.dtype)  # no copy of X
     if radius is not None and not radius >= 0:
         raise InputError(f"radius={radius}: a radius is not negative.")
     m = len(X)
