@@ -660,7 +660,7 @@ def test_float32_far_from_the_origin_predicts_what_float64_predicts(solver, offs
     np.testing.assert_array_equal(one.predict(X), two.predict(exact))
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(exact), atol=1e-4)
     np.testing.assert_array_equal(one.predict(X), one.predict(exact))
-    assert one.predict_proba(X).dtype == one.transform(X).dtype == np.float32
+    assert one.transform(X).dtype == np.float32
     assert one.score(X, y) > 0.75
     # and the scores do not depend on where the origin is
     near = LDA(solver).fit(exact - exact.mean(axis=0), y)

@@ -101,6 +101,17 @@ class Principal:
             tolerance = 10 * eps * self.lam[0]
         return int(np.sum(self.lam > max(tolerance, 10 * self.error)))
 
+    def kept(self, n_components: Any, dtype: Any) -> int:
+        """How many axes n_components asks for.
+
+        None: one per row or column, whichever are fewer. Weights count rows, so with them the
+        rows are the sum of the weights (but no direction along which the data vary is dropped).
+        """
+        if n_components is None and self.count != self.n_rows:
+            rows = int(np.round(self.count, 6))
+            return min(max(self.rank(dtype), rows), len(self.mean))
+        return count_components(n_components, self.lam, self.total, self.n_rows, dtype)
+
     def completed(self, k: int, dtype: Any) -> Principal:
         """Exactly k axes: beyond the rank, others orthogonal to them with eigenvalue 0."""
         rank = min(self.rank(dtype), k)
@@ -165,7 +176,7 @@ def reliable(lam: Floats, k: int, dtype: Any) -> bool:
 
 def _settles(found: Principal, n_components: Any, dtype: Any) -> bool:
     """Whether the axes that will be kept are reliable. m centred rows have m - 1 directions."""
-    needed = count_components(n_components, found.lam, found.total, found.n_rows, dtype)
+    needed = found.kept(n_components, dtype)
     return reliable(found.lam, min(needed, max(found.n_rows - 1, 1)), dtype)
 
 

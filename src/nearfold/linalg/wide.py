@@ -1,4 +1,4 @@
-"""Principal axes of tables with fewer rows than columns: no columns-by-columns matrix is formed."""
+"""Principal axes of tables with fewer rows than columns, from inner products or by SVD."""
 
 from __future__ import annotations
 

@@ -40,7 +40,6 @@ from nearfold.linalg import (
     Principal,
     SeenRows,
     add_batch,
-    count_components,
     from_moments,
     is_count,
     merge_truncated,
@@ -330,5 +329,4 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
             found = replace(from_moments(moments, k, route), error=self._seen.coarse)
             self.var_ = np.maximum(np.diag(moments.scatter), 0.0) / found.count
         dtype = np.dtype(self._dtype)
-        k = count_components(self.n_components, found.lam, found.total, found.n_rows, dtype)
-        self._keep(found, k, dtype)
+        self._keep(found, found.kept(self.n_components, dtype), dtype)

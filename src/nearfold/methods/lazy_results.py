@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearfold.errors import InputError
+from nearfold.errors import NearfoldError
 
 
 class LazyResults:
@@ -37,7 +37,7 @@ class LazyResults:
         if name in type(self).lazy_results and self.__dict__.get("_stale", False):
             try:
                 self._settle()
-            except InputError as error:
+            except NearfoldError as error:
                 raise AttributeError(f"{name!r} is not available: {error}") from error
             if name in self.__dict__:
                 return self.__dict__[name]

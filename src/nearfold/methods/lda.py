@@ -312,16 +312,16 @@ class LinearDiscriminantAnalysis(
         first = before is None
         X, y = check_table(self, X, reset=first, y=y)
         check_classification_targets(y)
-        if first:
-            self.classes_ = np.unique(y if classes is None else classes)
-            self._dtype = X.dtype.name
-            self._check_size()
-        unknown = np.setdiff1d(y, self.classes_)
+        known = np.unique(y if classes is None else classes) if first else self.classes_
+        unknown = np.setdiff1d(y, known)
         if len(unknown):
             raise InputError(
                 f"classes {unknown.tolist()} were not announced: pass all of them as `classes` "
                 "with the first batch."
             )
+        if first:
+            self.classes_, self._dtype = known, X.dtype.name
+            self._check_size()
         label = np.searchsorted(self.classes_, y)
         with one_blas_thread():
             fresh = block_moments(

@@ -90,7 +90,7 @@ class LinearScoresMixin:
     def _prepare(self) -> None:
         """Called before anything fitted is read."""
 
-    def _scores(self, X: Any, shared: bool = False) -> tuple[Floats, Any]:
+    def _scores(self, X: Any, shared: bool = False) -> Floats:
         self._prepare()
         if is_streamed(X):
             rows = match_names(self, as_rows(X))
@@ -98,35 +98,34 @@ class LinearScoresMixin:
             for block in rows.blocks():
                 refuse_nonfinite(block.X, rows.feature_names, block.start)
                 parts.append(self.scores_.of(block.dense(), shared))
-            S, dtype = np.vstack(parts), rows.dtype
+            S = np.vstack(parts)
         else:
-            X = check_table(self, X, reset=False)
-            S, dtype = self.scores_.of(X, shared), X.dtype
-        return (S.ravel() if S.shape[1] == 1 else S), dtype
+            S = self.scores_.of(check_table(self, X, reset=False), shared)
+        return S.ravel() if S.shape[1] == 1 else S
 
     def decision_function(self, X: Any) -> Floats:
         """Log of prior times density of each class, up to a term they share; one column for two.
 
         In float64 whatever the dtype of X: scores may differ by far less than their size.
         """
-        return self._scores(X, shared=True)[0]
+        return self._scores(X, shared=True)
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
-        scores, _ = self._scores(X)
+        scores = self._scores(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, columns as `classes_`."""
-        scores, dtype = self._scores(X)
+        """The probability of each class in float64, columns as `classes_`."""
+        scores = self._scores(X)
         if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)]).astype(dtype, copy=False)
-        return np.asarray(softmax(scores, axis=1), dtype=dtype)
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """The logarithms of `predict_proba`, accurate where those vanish."""
-        scores, dtype = self._scores(X)
+        scores = self._scores(X)
         if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)]).astype(dtype)
-        return np.asarray(log_softmax(scores, axis=1), dtype=dtype)
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))

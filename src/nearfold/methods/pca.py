@@ -35,7 +35,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from nearfold.blocks import Rows
 from nearfold.errors import warn
 from nearfold.inputs import open_rows, refuse_bad_sums
-from nearfold.linalg import Principal, count_components
+from nearfold.linalg import Principal
 from nearfold.linalg.principal import ROUTES, solve
 from nearfold.methods.principal_components import PRINCIPAL_STATE, PrincipalComponents
 from nearfold.run import reporting
@@ -65,7 +65,7 @@ def principal_axes(
     """
     found = solve(rows, n_components, solver, **options)  # mu, and the eigenpairs of S
     refuse_bad_sums(rows, found.total)
-    k = count_components(n_components, found.lam, found.total, found.n_rows, rows.dtype)
+    k = found.kept(n_components, rows.dtype)  # (10.18)
     return found, k
 
 
