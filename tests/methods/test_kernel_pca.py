@@ -849,6 +849,44 @@ def test_a_sparse_precomputed_kernel_is_the_dense_one(kind, m):
     np.testing.assert_allclose(model.transform(kind(F @ F.T)), dense.transform(F @ F.T), atol=1e-9)
 
 
+# ---- residuals of every eigenpair, scaled by norm, size and eps ------------------------
+
+SHAPES = {
+    "tall": lambda: table(230),
+    "wide": lambda: table(30, 60),
+    "square": lambda: table(40, 40),
+    "one column": lambda: table(70, 1),
+    "duplicates": lambda: np.repeat(table(25), 4, axis=0),
+    "collinear": lambda: np.outer(np.linspace(-3, 3, 90), [1.0, -2.0, 0.5]),
+    "two clusters": lambda: np.vstack([table(60), table(50, seed=1) + 9.0]),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine", "precomputed"])
+def test_residuals(kernel, shape, scale):
+    X = SHAPES[shape]()
+    if kernel in ("poly", "sigmoid"):
+        K = pairwise_kernels(X, metric=kernel, gamma=0.2, coef0=1)
+    elif kernel == "rbf":
+        K = pairwise_kernels(X, metric="rbf", gamma=0.2)
+    else:
+        K = scale * (X @ X.T) * scale if kernel != "cosine" else pairwise_kernels(X, metric=kernel)
+    gamma = 0.2 / scale**2
+    given = K if kernel == "precomputed" else X * scale
+    k = min(4, len(X))
+    model = quietly(KernelPCA(k, kernel=kernel, gamma=gamma), given)
+    B = centring(len(X)) @ K @ centring(len(X))
+    V, lam = model.eigenvectors_, model.eigenvalues_
+    unit = len(X) * np.finfo(float).eps * np.linalg.norm(K, 2)
+    assert np.linalg.norm(B @ V - V * lam, axis=0)[lam > 0].max(initial=0.0) <= 20 * unit
+    want = np.maximum(np.linalg.eigvalsh(B)[::-1][:k], 0.0)
+    assert np.abs(lam - want).max() <= 20 * unit
+    kept = V[:, lam > 0]
+    assert np.abs(kept.T @ kept - np.eye(kept.shape[1])).max() <= 1e-7  # lam may be tiny
+
+
 # ---- frames, pickles -----------------------------------------------------------------
 
 
