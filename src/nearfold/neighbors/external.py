@@ -161,5 +161,5 @@ def within_from(
         query, row, distance = tree.pairs_within(Q[group], reach[group])
         query += group.start
         keep = query != row if exclude_self else slice(None)
-        pairs.add(query[keep], row[keep], distance[keep])
+        pairs.add((query[keep], row[keep], distance[keep]))
     return pairs.sorted()

@@ -19,6 +19,7 @@ from nearfold.neighbors.selection import without_own
 from nearfold.notation import Array, Floats, Ints
 
 PAIRS = 2**17  # neighbours held at a time
+_FIRST_QUERIES, _MOST_QUERIES = 64, 4096  # of a block of radius queries
 
 
 def nearest_of(index: Index, Q: Any, chosen: Any, k: int) -> tuple[Floats, Ints]:
@@ -51,22 +52,26 @@ def within_blocks(
 ) -> Iterator[tuple[slice, Ints, Ints, Floats]]:
     """(queries, query, row, distance) for consecutive blocks; `query` counts within the block.
 
-    A block with more pairs than the memory budget holds is searched again in halves.
+    Blocks begin small and grow as long as they hold few pairs; one with more than the memory
+    budget holds is searched again in halves.
     """
     m = index.n_rows if Q is None else Q.shape[0]
     reach = radii(radius, m)
-    waiting = spans(m, 4096)[::-1]
-    while waiting:
-        span = waiting.pop()
+    start, size = 0, _FIRST_QUERIES
+    while start < m:
+        span = slice(start, min(start + size, m))
         try:
             queries = take_rows(index.X if Q is None else Q, span)
             query, row, distance = index.within(queries, reach[span])
-        except MemoryBudgetError:
-            if span.stop - span.start == 1:
+        except MemoryBudgetError as error:
+            if size == 1:
                 raise
-            middle = (span.start + span.stop) // 2
-            waiting += [slice(middle, span.stop), slice(span.start, middle)]
+            error.with_traceback(None)  # whose frames hold the pairs found so far
+            size //= 2
             continue
+        start = span.stop
+        fits = size * PAIRS // max(1, len(query))
+        size = max(1, min(fits, 4 * size, _MOST_QUERIES))
         if Q is None:
             keep = query + span.start != row
             query, row, distance = query[keep], row[keep], distance[keep]

@@ -7,7 +7,7 @@ are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -198,7 +198,8 @@ class MetricIndex:
                 block.shape[0], self.n_rows, k, min(_ROWS, self._tile()), own,
             )  # fmt: skip
 
-        self._over_queries(search, m)
+        for _ in self._over_queries(search, m):
+            pass
         return distance, row
 
     def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
@@ -208,15 +209,22 @@ class MetricIndex:
             return within_from(self._tree, queries, radius, exclude_self=Q is None)
         reach = radii(radius, queries.shape[0])
         pairs = Pairs()
-        for span in spans(queries.shape[0], min(_QUERIES, self._tile())):
+
+        def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
             block = self._like_rows(queries[span])
+            pieces = []
             for tile in spans(self.n_rows, min(_ROWS, self._tile())):
                 D = self._measure.between(block, self.X[tile])
                 q, x = np.nonzero(reach[span, None] >= D)
                 distance = np.asarray(D[q, x], dtype=np.float64)
                 q, x = q + span.start, x + tile.start
                 keep = q != x if Q is None else slice(None)
-                pairs.add(q[keep], x[keep], distance[keep])
+                pieces.append((q[keep], x[keep], distance[keep]))
+                pairs.reserve(len(pieces[-1][0]))
+            return pieces
+
+        for pieces in self._over_queries(search, queries.shape[0]):
+            pairs.add(*pieces)
         return pairs.sorted()
 
     def _check(self) -> None:
@@ -295,11 +303,10 @@ class MetricIndex:
             return Q if sparse.issparse(Q) else sparse.csr_array(Q)
         return Q.toarray() if sparse.issparse(Q) else Q
 
-    def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
+    def _over_queries(self, search: Callable[[slice], Any], m: int) -> Iterator[Any]:
         tiles = spans(m, min(_QUERIES, self._tile()))
         jobs = self.n_jobs if len(tiles) > 1 else 1  # one tile is not worth a pool of threads
-        for _ in map_in_order(search, tiles, n_jobs=jobs, label="neighbours", total=len(tiles)):
-            pass
+        return map_in_order(search, tiles, n_jobs=jobs, label="neighbours", total=len(tiles))
 
     def __getstate__(self) -> dict[str, Any]:
         """The rows and options; the tree is built again when it is needed."""

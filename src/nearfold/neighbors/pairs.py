@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 
 from nearfold.blocks import get_memory, require_memory
@@ -11,19 +13,28 @@ _PAIR_BYTES = 80  # query, row and distance, twice while they are joined, and th
 
 
 class Pairs:
-    """A growing list of (query, row, distance)."""
+    """A growing list of (query, row, distance).
+
+    Threads `reserve` room as they find pairs, so that what is still in their hands counts too, and
+    the pieces are added in order.
+    """
 
     def __init__(self) -> None:
         self._pieces = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         self._count = 0
         self._most = get_memory() // _PAIR_BYTES
+        self._lock = Lock()
 
-    def add(self, query: Ints, row: Ints, distance: Floats) -> None:
-        """Take some more; refuse when they would not fit."""
-        self._count += len(query)
+    def reserve(self, count: int) -> None:
+        """Count some more pairs; refuse when they do not fit."""
+        with self._lock:
+            self._count += count
         if self._count > self._most:
             require_pairs(self._count)
-        self._pieces.append((query, row, distance))
+
+    def add(self, *pieces: tuple[Ints, Ints, Floats]) -> None:
+        """Take pieces that room was reserved for."""
+        self._pieces.extend(pieces)
 
     def sorted(self) -> tuple[Ints, Ints, Floats]:
         """(query, row, distance), sorted by query, distance, row."""

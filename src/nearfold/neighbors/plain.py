@@ -72,7 +72,8 @@ class PlainIndex:
                 best, best_row = _merge_best(best, best_row, q, x, square)
             distance[span], row[span] = np.sqrt(best), best_row
 
-        self._over_queries(search, len(queries))
+        for _ in self._over_queries(search, len(queries)):
+            pass
         return distance, row
 
     def within(self, Q: Array | None, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
@@ -81,26 +82,29 @@ class PlainIndex:
         reach = radii(radius, len(queries))
         limit = np.minimum(reach, 1e154)[:, None] ** 2 * (1 + 1e-15)
         pairs = Pairs()
-        for span in spans(len(queries), self.query_step):
+
+        def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
+            pieces = []
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
                 q, x = np.nonzero(rough <= limit[span] + margin)
                 x += first
                 distance = np.sqrt(self.measure(queries[span], self.X, q, x))
                 keep = distance <= reach[span][q]  # a radius equal to a distance includes it
-                pairs.add(q[keep] + span.start, x[keep], distance[keep])
+                pieces.append((q[keep] + span.start, x[keep], distance[keep]))
+                pairs.reserve(len(pieces[-1][0]))
+            return pieces
+
+        for pieces in self._over_queries(search, len(queries)):
+            pairs.add(*pieces)
         return pairs.sorted()
 
-    def _over_queries(self, search: Callable[[slice], None], m: int) -> None:
+    def _over_queries(self, search: Callable[[slice], Any], m: int) -> Iterator[Any]:
         tiles = spans(m, self.query_step)
         if len(tiles) == 1:  # not worth a pool of threads
-            search(tiles[0])
-            return
+            return map(search, tiles)
         if self._keeps:
             self._centred_rows()  # once, before the threads need it
-        for _ in map_in_order(
-            search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles)
-        ):
-            pass
+        return map_in_order(search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles))
 
     def _centred_rows(self) -> Iterator[tuple[Floats, Floats]] | list[tuple[Floats, Floats]]:
         """Each tile of rows about the centre, and the squared norms."""

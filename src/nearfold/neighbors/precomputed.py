@@ -81,7 +81,8 @@ class PrecomputedIndex:
             keep = distance <= reach[query]
             if Q is None:
                 keep &= query != row
-            pairs.add(query[keep], row[keep], np.asarray(distance[keep], dtype=np.float64))
+            pairs.reserve(len(query[keep]))
+            pairs.add((query[keep], row[keep], np.asarray(distance[keep], dtype=np.float64)))
         return pairs.sorted()
 
     def _check(self, D: Any) -> Any:

@@ -218,6 +218,7 @@ class PrunedIndex:
 
         m = self.X.shape[0] if Q is None else Q.shape[0]
         reach = radii(radius, m)
+        pairs = Pairs()
         limit = np.minimum(reach, 1e154)  # its square must not overflow
 
         def search(task: _QueryTile) -> list[tuple[Ints, Ints, Floats]]:
@@ -235,15 +236,14 @@ class PrunedIndex:
                     self.row_of, tile.start, task.Q, self.X, task.sketch.long, self.long,
                     limit[task.query_of], reach[task.query_of], *found,
                 )  # fmt: skip
+                pairs.reserve(count)
                 query, row, square = (part[:count] for part in found)
                 pieces.append((query.copy(), row.copy(), np.sqrt(square)))
             return pieces
 
         total = -(-m // _QUERY_TILE)
-        pairs = Pairs()
         for some in map_in_order(
             search, self._query_tiles(Q), n_jobs=self.n_jobs, label="neighbours", total=total
         ):
-            for piece in some:
-                pairs.add(*piece)
+            pairs.add(*some)
         return pairs.sorted()
