@@ -103,7 +103,9 @@ def change_values(parts, rng):
     if changed.dtype.kind == "f":
         wrong = rng.choice([np.nan, np.inf, -np.inf, 1e300, -1e6, 0.0, 1e-320, -1.0, 1e9])
     elif changed.dtype.kind in "iu":
-        wrong = rng.choice([-1, min(int(changed.max()) + 1, 2**62), 2**31 - 1, 2**40, -(2**40), 10**6, 0, 255])
+        wrong = rng.choice(
+            [-1, min(int(changed.max()) + 1, 2**62), 2**31 - 1, 2**40, -(2**40), 10**6, 0, 255]
+        )
     else:
         wrong = changed.ravel()[0]
     with np.errstate(all="ignore"):
