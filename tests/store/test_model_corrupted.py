@@ -23,7 +23,7 @@ import zlib
 import any_holder
 import numpy as np
 import pytest
-from forge_models import places, put_together, take_apart
+from forge_files import places, put_together, take_apart
 from safetensors.numpy import save as save_safetensors
 from scipy import sparse
 from sklearn.compose import ColumnTransformer

@@ -4,22 +4,25 @@ import copy
 
 import numpy as np
 import pytest
-from forge_models import Parts, run
+from forge_files import Parts
+from forge_models import run
+from scipy import sparse
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import nearfold
 from nearfold.errors import InputError
+from nearfold.state import state_of
 from nearfold.store.model_file import ModelFileError, load, save
 
 X = np.random.RandomState(0).normal(size=(40, 4))
 Y = np.arange(40) % 2
 
 
-def test_three_thousand_forged_files_are_refused_or_work():
-    counts, failures = run(0, 3000, seed=1)
+def test_two_thousand_forged_files_are_refused_or_work():
+    counts, failures = run(0, 2000, seed=1)
     assert [failure for failure in failures if failure[3].isupper()] == []
-    assert counts["refused"] > 1500
+    assert counts["refused"] > 1000
     assert counts["works"] > 200
     assert counts["clear error"] < 30
 
@@ -125,6 +128,35 @@ def test_every_class_that_may_be_saved_is_described():
         for name in method.names:
             assert "fitted_state" in dir(method.load(name)), name
             assert getattr(method.load(name), "_parameter_constraints", None), name
+
+
+def test_every_class_of_scikit_learn_on_the_list_is_described():
+    from nearfold.store import model_allowlist as listed
+
+    allowed = listed.AllowList()
+    for module, names in listed.SKLEARN.items():
+        for name in names.split():
+            assert state_of(allowed.find(f"{module}.{name}")) is not None, name
+
+
+def test_negative_counts_of_a_sparse_matrix_are_seen(tmp_path):
+    """SciPy's own check passes them over, and its loops would then read before the arrays."""
+    rows = sparse.csr_array(np.maximum(X, 0))
+    path = save(nearfold.NearestNeighbors(metric="cosine").fit(rows), tmp_path / "m.nearfold")
+    parts = Parts(path.read_bytes())
+    node = parts.tree["state"]["index_"]["state"]["X"]
+    parts.set_array(node["indptr"], -parts.arrays[node["indptr"]["tensor"]])
+    path.write_bytes(parts.pack())
+    with pytest.raises(ModelFileError, match="sparse matrix"):
+        load(path)
+
+
+def test_room_for_more_in_a_sparse_matrix_is_not_stored(tmp_path):
+    rows = sparse.csr_array(np.maximum(X, 0))
+    rows.data, rows.indices = np.append(rows.data, 7.0), np.append(rows.indices, 0)
+    model = nearfold.NearestNeighbors(metric="cosine").fit(rows)
+    again = load(save(model, tmp_path / "m.nearfold"))
+    np.testing.assert_array_equal(again.index_.X.toarray(), np.maximum(X, 0))
 
 
 def test_a_cache_that_is_never_stored_is_refused(tmp_path):

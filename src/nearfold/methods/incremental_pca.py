@@ -51,7 +51,7 @@ from nearfold.methods.lazy_results import LazyResults
 from nearfold.methods.principal_components import PRINCIPAL_STATE, PrincipalComponents
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
-from nearfold.state import State, array, flag, nested, number, optional, require, text
+from nearfold.state import State, array, flag, is_whole, nested, number, optional, require, text
 
 _ROWS_MERGED = 128  # at least, by one SVD of the fallback
 _MOST_MERGED = 256  # axes that the fallback keeps where no count is asked for
@@ -80,6 +80,8 @@ def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     stale = bool(values.get("_stale"))
     require(found == (0 if stale else len(_RESULTS)), "results that do not belong together")
     require(seen, "no rows to go on from")
+    if stale and is_whole(values.get("n_components")):
+        require(values["n_components"] <= sizes["d"], "n_components: more than there are columns")
     if values.get("_seen") is not None:
         moments = values["_seen"].moments
         require(moments.mean.shape == (1, sizes["d"]), "moments of another width")

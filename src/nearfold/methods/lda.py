@@ -148,18 +148,6 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
 
 
-def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
-    """Results are there, or the moments from which they can be computed."""
-    needed = set(_RESULTS) - {"covariance_"}
-    stale, c = bool(values["_stale"]), sizes["c"]
-    require(set(values) & needed == (set() if stale else needed), "results that are not whole")
-    if stale:
-        moments = values.get("_moments")
-        require(moments is not None and moments.n_rows >= 1, "no rows to go on from")
-    else:
-        require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
-
-
 class LinearDiscriminantAnalysis(
     LazyResults,
     CovarianceChoice,

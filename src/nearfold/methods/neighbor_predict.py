@@ -25,7 +25,8 @@ from nearfold.run import reporting
 from nearfold.state import Sizes, any_of, array, flag, labels, list_of, optional, require
 
 
-def _labels_in_range(values: dict[str, Any], sizes: Sizes) -> None:
+def labels_in_range(values: dict[str, Any], sizes: Sizes) -> None:
+    """One column of codes per output, each the number of a class."""
     classes = values["classes_"] if values["outputs_2d_"] else [values["classes_"]]
     codes = values["_label"]
     require(codes.shape[1] == len(classes), "_label: not one column per output")
@@ -34,7 +35,7 @@ def _labels_in_range(values: dict[str, Any], sizes: Sizes) -> None:
 
 
 CLASSIFIER_STATE = NeighborsEstimator.fitted_state.extended(
-    _also=_labels_in_range,
+    _also=labels_in_range,
     classes_=any_of(labels("*"), list_of(labels("*"))),
     outputs_2d_=flag(),
     _label=array("n *", "i", least=0),

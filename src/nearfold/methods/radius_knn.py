@@ -27,10 +27,11 @@ from nearfold.methods.neighbor_predict import (
     REGRESSOR_STATE,
     AveragingMixin,
     VotingMixin,
+    labels_in_range,
 )
 from nearfold.methods.voting import Neighborhoods, radius_neighborhoods
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import list_of, optional
+from nearfold.state import Sizes, list_of, optional, require
 
 
 class _RadiusEstimator(RadiusNeighborsMixin, NeighborsEstimator):
@@ -86,6 +87,16 @@ class RadiusNeighborsRegressor(AveragingMixin, RegressorMixin, _RadiusEstimator)
     fitted_state = REGRESSOR_STATE
 
 
+def _check_outlier_labels(values: dict[str, Any], sizes: Sizes) -> None:
+    labels_in_range(values, sizes)
+    classes = values["classes_"] if values["outputs_2d_"] else [values["classes_"]]
+    for known, label in zip(classes, values["outlier_label_"] or classes, strict=True):
+        if values["outlier_label_"] is not None:
+            texts = isinstance(known.tolist()[0], str), isinstance(label, str)
+            scalar = isinstance(label, str | int | float | np.generic)
+            require(scalar and texts[0] == texts[1], "outlier_label_: of another kind")
+
+
 class RadiusNeighborsClassifier(VotingMixin, ClassifierMixin, _RadiusEstimator):
     """Classify by the vote of all fitted rows within a radius.
 
@@ -119,6 +130,7 @@ class RadiusNeighborsClassifier(VotingMixin, ClassifierMixin, _RadiusEstimator):
         "outlier_label": [Integral, str, "array-like", None],
     }
     fitted_state = CLASSIFIER_STATE.extended(
+        _also=_check_outlier_labels,
         outlier_label_=optional(list_of(lambda value, sizes: None)),
     )
 

@@ -112,7 +112,8 @@ def check_metric_name(metric: Any, params: dict[str, Any] | None, sizes: Sizes) 
     require(isinstance(metric, str) and metric in _METRICS, "metric: not the name of one")
     require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
     plain = set() if metric in PAIRWISE_DISTANCE_FUNCTIONS else {"w"}
-    for name, value in (params or {}).items():
+    given = {name: value for name, value in (params or {}).items() if value is not None}
+    for name, value in given.items():
         require(name in _TAKES.get(metric, plain), f"metric_params: {metric} takes no {name!r}")
         _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
 
@@ -125,6 +126,9 @@ def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
     low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
     largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
     require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
+    p = (values["metric_params"] or {}).get("p", values["p"])
+    if p is not None and np.isfinite(p):
+        require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
 
 
 class MetricIndex:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _KINDS = "biufUSMm"  # what a column can be made of
 _MOST_MEMBERS = 10_000
+_STEP = 2**20  # bytes unpacked at once
+_PER_WORD = 96  # bytes of a text on its way from an array to a frame
 
 
 def read_npy(file: FileBytes) -> Parsed:
@@ -79,7 +81,8 @@ def _load(data: bytes, what: str) -> Array:
     if not shape or declared == 0:
         held = "nothing" if shape else "a single value, not a table"
         raise InputError(f"{what}: it holds {held} (its shape is {shape}).")
-    require_memory(3 * declared, f"the table in {what.split(' cannot')[0]}", ADVICE)
+    words = _PER_WORD * math.prod(shape) if dtype.kind in "US" else 0
+    require_memory(3 * declared + words, f"the table in {what.split(' cannot')[0]}", ADVICE)
     flat = np.frombuffer(data, dtype=dtype, offset=start)
     return flat.reshape(shape, order="F" if fortran else "C")
 
@@ -103,7 +106,7 @@ def _members(file: FileBytes, what: str) -> dict[str, Array]:
         if not entry.filename.endswith(".npy"):
             continue
         try:
-            data = archive.read(entry)  # no more than it declares
+            data = _unpacked(archive, entry)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, _zlib_error()) as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise InputError(f"{what}: {show(entry.filename)}: {reason}.") from None
@@ -111,6 +114,17 @@ def _members(file: FileBytes, what: str) -> dict[str, Array]:
         if not _is_single(data):
             arrays[name] = _load(data, what)
     return arrays
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """In steps: read at once, an entry would be unpacked whole, whatever size it declares."""
+    whole = io.BytesIO()
+    with archive.open(entry) as stream:
+        while piece := stream.read(_STEP):
+            if whole.tell() + len(piece) > entry.file_size:
+                raise zipfile.BadZipFile("it holds more than it declares")
+            whole.write(piece)
+    return whole.getvalue()
 
 
 def _zlib_error() -> type[Exception]:

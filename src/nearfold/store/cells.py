@@ -89,12 +89,13 @@ def _shortened(frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     low, high = whole.select(pl.all().min()).row(0), whole.select(pl.all().max()).row(0)
     kinds: dict[Any, Any] = {
-        name: _narrowest(a, b) for name, a, b in zip(whole.columns, low, high, strict=True)
+        name: narrowest(a, b) for name, a, b in zip(whole.columns, low, high, strict=True)
     }
     return frame.cast(kinds)
 
 
-def _narrowest(low: int | None, high: int | None) -> Any:
+def narrowest(low: int | None, high: int | None) -> Any:
+    """The shortest type for whole numbers from `low` to `high`."""
     import polars as pl
 
     if low is None or high is None:

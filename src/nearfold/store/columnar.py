@@ -13,6 +13,7 @@ from nearfold.blocks import require_memory
 from nearfold.errors import InputError
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import Parsed, guard, unique_names
+from nearfold.store.parquet_sizes import declared_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,7 +61,11 @@ def _read(file: FileBytes, kind: str) -> pl.DataFrame:
     lazy = scan(io.BytesIO(file.data))
     schema = lazy.collect_schema()
     n_rows = int(lazy.select(pl.len()).collect().item())
-    _require(n_rows, list(schema.values()), file)
+    kinds = list(schema.values())
+    _require(n_rows, kinds, file)
+    if kind == "parquet" and not all(_is_fixed(each) for each in kinds):
+        needed = len(file.data) + declared_bytes(file.data)
+        require_memory(needed, f"the table in {file.name}", ADVICE)
     return scan(io.BytesIO(file.data)).collect()
 
 
@@ -109,6 +114,11 @@ def _field(data: bytes, table: int, number: int) -> int:
 def _require(n_rows: int, kinds: list[Any], file: FileBytes) -> None:
     needed = len(file.data) + n_rows * sum(_width(kind) for kind in kinds)
     require_memory(needed, f"the table in {file.name}", ADVICE)
+
+
+def _is_fixed(kind: Any) -> bool:
+    """Whether all values of a column take the same room."""
+    return bool(kind.is_numeric() or kind.is_temporal() or str(kind) == "Boolean")
 
 
 def _width(kind: Any) -> int:

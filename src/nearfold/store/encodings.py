@@ -11,6 +11,7 @@ header of a few Chinese words above rows of numbers) for Korean.
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearfold.blocks import require_memory
 from nearfold.errors import InputError
+from nearfold.store.file_bytes import ADVICE
 from nearfold.store.letters import ACCENTED, HANGUL, KANJI, SIGNS, SIMPLIFIED, TRADITIONAL
 
 _MARKS = (  # the longer ones first: UTF-32's begins as UTF-16's does
@@ -29,6 +32,7 @@ _MARKS = (  # the longer ones first: UTF-32's begins as UTF-16's does
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _STEP = 2**20  # bytes decoded at once
+_GROWTH = 1.125  # room that a growing buffer takes in advance
 _STRANGE = re.compile(rb"[\x80-\xff]")
 _SAMPLE = 2**16  # bytes of lines that are not plain ASCII
 _ASCII_COST, _WRONG_COST, _UNLIKELY = 3.0, 20.0, 13.0  # natural logarithms of likelihoods
@@ -66,6 +70,8 @@ def detect_encoding(data: bytes) -> Detected:
 def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[str]]:
     """The text as UTF-8, the encoding it came in, and notices of what was guessed or unreadable."""
     found = detect_encoding(data) if encoding is None else _given(data, encoding)
+    if found.mark or found.name != "utf-8":
+        require_memory(2 * len(data), "the text in another encoding", ADVICE)
     body = data[found.mark :] if found.mark else data
     notices = []
     if found.guessed:
@@ -89,7 +95,7 @@ def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[str]]:
 
 def _transcode(body: bytes, name: str, errors: str) -> bytes:
     """In steps, so that no long text is alive as str; valid UTF-8 is returned as it is."""
-    parts = []
+    whole = io.BytesIO()
     decoder = codecs.getincrementaldecoder(name)(errors)
     same = codecs.lookup(name).name == "utf-8" and errors == "strict"
     for start in range(0, len(body), _STEP):
@@ -99,8 +105,9 @@ def _transcode(body: bytes, name: str, errors: str) -> bytes:
             error.start += start
             raise
         if not same:
-            parts.append(text.encode("utf-8", errors="replace"))
-    return body if same else b"".join(parts)
+            whole.write(text.encode("utf-8", errors="replace"))
+            require_memory(len(body) + _GROWTH * whole.tell(), "the text as UTF-8", ADVICE)
+    return body if same else whole.getvalue()
 
 
 def _given(data: bytes, encoding: str) -> Detected:

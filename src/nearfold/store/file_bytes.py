@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +17,7 @@ from nearfold.errors import InputError
 from nearfold.run import steps
 
 _STEP = 2**20
-_COPIES = 2  # the pieces read so far, and the whole they are joined to
+_GROWTH = 1.125  # room that a growing buffer takes in advance
 ADVICE = (
     "Take fewer columns or rows, or save the table as Parquet or .npy and give its path to a "
     "method that reads files in blocks, such as PCA."
@@ -23,7 +25,7 @@ ADVICE = (
 _OTHER_COMPRESSIONS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstandard"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileBytes:
     """What a file holds, unpacked."""
 
@@ -31,6 +33,11 @@ class FileBytes:
     data: bytes
     sha256: str  # of the bytes as they were given, packed or not
     compression: str | None
+
+    def take(self) -> bytes:
+        """The bytes, which are kept here no longer: whoever rewrites them can let them go."""
+        data, self.data = self.data, b""
+        return data
 
 
 def read_bytes(path: str | Path | IO[bytes]) -> FileBytes:
@@ -59,9 +66,12 @@ def _read_file(path: Path) -> FileBytes:
 
 
 def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
-    require_memory(_COPIES * size, f"reading {name}", ADVICE)
+    require_memory(size, f"reading {name}", ADVICE)
     digest = hashlib.sha256()
-    data = _join(_pieces(stream, digest, name), name)
+    pieces = _pieces(stream, digest, name, max(size, _STEP))
+    data = next(pieces, b"")
+    if len(data) != size:  # a stream, or a file that changed meanwhile
+        data = _join(chain([data], pieces), name)
     if data.startswith(b"\x1f\x8b"):
         return FileBytes(name, _join(_unpack(data, name), name), digest.hexdigest(), "gzip")
     for magic, compression in _OTHER_COMPRESSIONS.items():
@@ -70,8 +80,11 @@ def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
     return FileBytes(name, data, digest.hexdigest(), None)
 
 
-def _pieces(stream: IO[bytes], digest: Any, name: str) -> Iterator[bytes]:
-    while piece := stream.read(_STEP):
+def _pieces(stream: IO[bytes], digest: Any, name: str, first: int) -> Iterator[bytes]:
+    """A first piece of this size (all of a file: it is not copied again), then small ones."""
+    size = first
+    while piece := stream.read(size):
+        size = _STEP
         if not isinstance(piece, bytes):
             raise InputError(f"{name} was opened as text: open it in binary mode ('rb').")
         digest.update(piece)
@@ -80,12 +93,11 @@ def _pieces(stream: IO[bytes], digest: Any, name: str) -> Iterator[bytes]:
 
 def _join(pieces: Iterator[bytes], name: str) -> bytes:
     """All pieces as one; refused as soon as they are too many, however many would follow."""
-    parts, size = [], 0
+    whole = io.BytesIO()  # hands its buffer over: there is no second copy at the end
     for piece in steps(pieces, f"read {name}"):
-        size += len(piece)
-        require_memory(_COPIES * size, f"reading {name}", ADVICE)
-        parts.append(piece)
-    return b"".join(parts)
+        require_memory(_GROWTH * (whole.tell() + len(piece)), f"reading {name}", ADVICE)
+        whole.write(piece)
+    return whole.getvalue()
 
 
 def _unpack(packed: bytes, name: str) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ _OTHERS = (
     "nearfold.store.preparation.TablePreparation",
     "nearfold.metric_learn.NCA",  # with metric-learn's defaults; its other classes are methods
 )
-_SKLEARN = {
+SKLEARN = {
     "sklearn.compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
     "sklearn.covariance": "EmpiricalCovariance LedoitWolf OAS ShrunkCovariance",
     "sklearn.decomposition": "TruncatedSVD",
@@ -55,7 +55,7 @@ def _spelled(table: dict[str, str]) -> dict[str, str]:
     return {f"{module}.{name}": module for module, names in table.items() for name in names.split()}
 
 
-_SKLEARN_HOME = _spelled(_SKLEARN)
+_SKLEARN_HOME = _spelled(SKLEARN)
 _FUNCTION_HOME = _spelled(_FUNCTIONS)
 
 

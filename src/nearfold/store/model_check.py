@@ -24,6 +24,7 @@ from nearfold.state import (
 from nearfold.store.sklearn_composites import check_part
 
 BEHAVIOUR = ("n_jobs", "verbose", "memory")  # of a process, not of a model: not in files
+_CALLED = ("dtype", "func", "inverse_func", "score_func", "weights")  # what may be functions
 _VERSION = re.compile(r"[0-9A-Za-z.+]{1,30}")
 _OUTPUTS = {"default", "pandas", "polars"}
 
@@ -64,6 +65,11 @@ def _check_params(value: Any, stored: bool) -> None:
     if not params:
         return
     require(set(params) <= set(held), f"{min(set(params) - set(held), default='')} is missing")
+    for name, param in params.items():
+        plain = not isinstance(param, type) and (
+            hasattr(param, "get_params") or not callable(param)
+        )
+        require(plain or name in _CALLED, f"{name}: a function or a type")
     constraints = getattr(type(value), "_parameter_constraints", None)
     if constraints:
         validate_parameter_constraints(constraints, params, type(value).__name__)

@@ -6,17 +6,20 @@ does not say in which line it found a long one.
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.errors import InputError
 from nearfold.notation import Array, Ints
 from nearfold.run import steps
 from nearfold.store.frames import count
 
-_STEP = 2**22  # bytes looked at together
-_QUOTE, _NEWLINE, _RETURN = ord('"'), ord("\n"), ord("\r")
+_STEP = 2**19  # bytes looked at together
+_QUOTE, _NEWLINE, _RETURN, _SPACE, _TAB = b'"\n\r \t'
 
 
 @dataclass(frozen=True)
@@ -24,43 +27,65 @@ class Records:
     """The rows of a text: the offset behind each one's line break, its cells, its emptiness."""
 
     ends: Ints
-    widths: Ints
+    widths: Array
     blank: Array  # whether the line holds nothing at all
+
+    @property
+    def first_filled(self) -> int:
+        """The first row that holds something: the header, if there is one."""
+        return int(np.argmin(self.blank))
 
     def __len__(self) -> int:
         return len(self.ends)
 
 
+def single_spaces(body: bytes) -> bytes:
+    """Runs of spaces and tabs as one space, and none at the ends of lines."""
+    whole = io.BytesIO()
+    previous, held = _NEWLINE, b""
+    for part in _parts(body):
+        space = (part == _SPACE) | (part == _TAB)
+        skipped = space & np.concatenate(
+            [[previous in (_SPACE, _TAB, _NEWLINE)], (space | (part == _NEWLINE))[:-1]]
+        )
+        previous = int(part[-1])
+        text = held + np.where(space, np.uint8(_SPACE), part)[~skipped].tobytes()
+        text = text.replace(b" \r\n", b"\r\n").replace(b" \n", b"\n")
+        held = b" \r" if text.endswith(b" \r") else b" " if text.endswith(b" ") else b""
+        whole.write(text[: len(text) - len(held)])
+    whole.write(held.lstrip(b" "))
+    return whole.getvalue()
+
+
 def quotes_are_proper(body: bytes, separator: str) -> bool:
     """Whether quotes enclose whole cells; else they are plain characters, as in 5'10"."""
-    where = _positions(body, _QUOTE)
-    if len(where) % 2:
-        return False
     text = np.frombuffer(body, dtype=np.uint8)
-    opening, closing = where[0::2], where[1::2]
-    borders = np.array([ord(separator), _NEWLINE, _RETURN, _QUOTE], dtype=np.uint8)
-    before = text[np.maximum(opening - 1, 0)]
-    after = text[np.minimum(closing + 1, len(text) - 1)]
-    return bool(
-        (np.isin(before, borders) | (opening == 0)).all()
-        and (np.isin(after, borders) | (closing == len(text) - 1)).all()
-    )
+    borders = np.zeros(256, dtype=bool)
+    borders[[ord(separator), _NEWLINE, _RETURN, _QUOTE]] = True
+    seen = 0
+    for start, part in zip(range(0, len(text), _STEP), _parts(body), strict=True):
+        where = np.flatnonzero(part == _QUOTE) + start
+        opening, closing = where[seen % 2 :: 2], where[1 - seen % 2 :: 2]
+        before = borders[text[np.maximum(opening - 1, 0)]] | (opening == 0)
+        after = borders[text[np.minimum(closing + 1, len(text) - 1)]] | (closing == len(text) - 1)
+        if not (before.all() and after.all()):
+            return False
+        seen += len(where)
+    return seen % 2 == 0
 
 
-def _positions(body: bytes, value: int) -> Ints:
+def _parts(body: bytes) -> Iterator[Array]:
     text = np.frombuffer(body, dtype=np.uint8)
-    found = [
-        np.flatnonzero(text[start : start + _STEP] == value) + start
-        for start in range(0, len(text), _STEP)
-    ]
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+    for part in spans(len(text), _STEP):
+        yield text[part]
 
 
 def find_records(body: bytes, separator: str, quoted: bool) -> Records:
     """Cut the text at line breaks outside of quotes and count the cells between them."""
     text = np.frombuffer(body, dtype=np.uint8)
-    ends, widths = [], []
-    inside, open_cells = 0, 0  # carried from one step to the next
+    most = body.count(b"\n") + 1
+    ends, widths = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int32)
+    n = inside = open_cells = 0  # carried from one step to the next
     for start in steps(range(0, len(text), _STEP), "look through the text"):
         part = text[start : start + _STEP]
         breaks, cuts = part == _NEWLINE, part == ord(separator)
@@ -72,42 +97,56 @@ def find_records(body: bytes, separator: str, quoted: bool) -> Records:
             inside = int(state[-1])
         at, cut = np.flatnonzero(breaks), np.flatnonzero(cuts)
         before = np.searchsorted(cut, at)
-        widths.append(np.diff(before, prepend=-open_cells) + 1)
+        widths[n : n + len(at)] = np.diff(before, prepend=-open_cells) + 1
         open_cells = len(cut) - int(before[-1]) if len(at) else open_cells + len(cut)
-        ends.append(at + start + 1)
-    if len(text) and text[-1] != _NEWLINE:
-        ends.append(np.array([len(text)]))
-        widths.append(np.array([open_cells + 1]))
-    return _described(text, np.concatenate(ends), np.concatenate(widths))
+        ends[n : n + len(at)] = at + (start + 1)
+        n += len(at)
+    if len(text) and (n == 0 or ends[n - 1] < len(text)):
+        ends[n], widths[n] = len(text), open_cells + 1
+        n += 1
+    ends, widths = ends[:n], widths[:n]
+    return Records(ends, widths, _blank_rows(text, ends, widths))
 
 
-def _described(text: Array, ends: Ints, widths: Ints) -> Records:
-    starts = np.concatenate([[0], ends[:-1]])
-    sizes = ends - starts - (text[ends - 1] == _NEWLINE)
-    blank = sizes == 0
-    short = np.flatnonzero((sizes > 0) & (sizes <= 8) & (widths == 1))
-    for i in short[np.isin(text[starts[short]], [_RETURN, 32, 9])]:
-        blank[i] = not text[starts[i] : ends[i]].tobytes().strip()
-    return Records(ends, widths, blank)
+def _blank_rows(text: Array, ends: Ints, widths: Array) -> Array:
+    """Which rows hold nothing at all, a bounded number of rows at a time."""
+    blank = np.empty(len(ends), dtype=bool)
+    for part in spans(len(ends), _STEP // 8):
+        last = ends[part]
+        first = np.concatenate([[ends[part.start - 1] if part.start else 0], last[:-1]])
+        sizes = last - first - (text[last - 1] == _NEWLINE)
+        blank[part] = sizes == 0
+        short = np.flatnonzero((sizes > 0) & (sizes <= 8) & (widths[part] == 1))
+        for i in short[np.isin(text[first[short]], [_RETURN, _SPACE, _TAB])]:
+            blank[part.start + i] = not text[first[i] : last[i]].tobytes().strip()
+    return blank
+
+
+def filled_rows(records: Records) -> Iterator[int]:
+    """The numbers of the rows that are not blank."""
+    return (row for row, blank in enumerate(records.blank) if not blank)
 
 
 def without_blank(body: bytes, records: Records) -> tuple[bytes, Records]:
     """The same text without its blank lines."""
     if not records.blank.any():
         return body, records
-    starts = np.concatenate([[0], records.ends[:-1]])
-    sizes = np.where(records.blank, 0, records.ends - starts)
-    kept = np.repeat(~records.blank, records.ends - starts)
-    text = np.frombuffer(body, dtype=np.uint8)[kept].tobytes()
+    whole, begin = io.BytesIO(), 0
+    for row in np.flatnonzero(records.blank):
+        whole.write(memoryview(body)[begin : int(records.ends[row - 1]) if row else 0])
+        begin = int(records.ends[row])
+    whole.write(memoryview(body)[begin:])
+    sizes = np.diff(records.ends, prepend=0)
     stay = ~records.blank
-    return text, Records(np.cumsum(sizes)[stay], records.widths[stay], records.blank[stay])
+    return whole.getvalue(), Records(
+        np.cumsum(sizes[stay]), records.widths[stay], records.blank[stay]
+    )
 
 
 def check_widths(records: Records, body: bytes, first_line: int, name: str) -> int:
     """The number of cells per row; raises if a row has another, naming its line."""
-    rows = np.flatnonzero(~records.blank)
-    expected = int(records.widths[rows[0]])
-    wrong = rows[records.widths[rows] != expected]
+    expected = int(records.widths[records.first_filled])
+    wrong = np.flatnonzero((records.widths != expected) & ~records.blank)
     if len(wrong) == 0:
         return expected
     at = int(wrong[0])
@@ -122,8 +161,7 @@ def check_widths(records: Records, body: bytes, first_line: int, name: str) -> i
 
 def one_name_short(records: Records) -> bool:
     """Whether every row has one cell more than the first line, as in tables written by R."""
-    rows = np.flatnonzero(~records.blank)
-    if len(rows) < 2:
-        return False
-    below = records.widths[rows[1:]]
-    return bool((below == records.widths[rows[0]] + 1).all())
+    first = records.first_filled
+    below = slice(first + 1, None)
+    fits = records.widths[below] == records.widths[first] + 1
+    return bool((~records.blank[below]).any() and (fits | records.blank[below]).all())

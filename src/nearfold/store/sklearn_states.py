@@ -37,6 +37,7 @@ from nearfold.store.sklearn_encoders import (
 )
 
 _TINY = 1e-165  # a standard deviation whose square is not zero
+_LARGEST = 1e154  # whose square is a number
 _LARGEST_POWER = 200.0  # of PowerTransformer: 30 to the 200th is a number
 
 
@@ -67,8 +68,11 @@ def _check_imputer(values: dict[str, Any], sizes: Sizes) -> None:
     plain = statistics.dtype.kind in "fiub"
     require(plain == (values["_fit_dtype"].kind in "fiub"), "another dtype than its statistics")
     require(plain == (values["_fill_dtype"].kind in "fiub"), "another dtype than its statistics")
+    text = isinstance(values["missing_values"], str)
+    require(not (plain and text), "missing_values: a text among numbers")
     require(plain or values["strategy"] in ("most_frequent", "constant"), "strategy")
-    require(not plain or not np.isinf(statistics).any(), "statistics that are not finite")
+    known = statistics[statistics == statistics] if plain else statistics[:0]
+    require(not plain or np.abs(known).max(initial=0) < _LARGEST, "statistics too large")
     if not plain:
         kinds = (str, bytes, int, float, type(None))
         require(all(isinstance(item, kinds) for item in statistics.tolist()), "odd statistics")
@@ -168,7 +172,7 @@ def describe_preprocessors() -> None:
             _scaler=nested(p.StandardScaler, d="d"),
         ),
     )
-    describe(p.FunctionTransformer, transformer(_check_function, ("n_features_in_",)))
+    describe(p.FunctionTransformer, transformer(_check_function))
     whole = number(0, whole=True)
     describe(
         p.PolynomialFeatures,
