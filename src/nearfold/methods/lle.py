@@ -301,8 +301,9 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
         with reporting(self.verbose):
-            self.index_ = build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
-            lists = self._find_neighbours()
+            lists = self._find_neighbours(self._make_index(X))
+            # A fresh one: what the search has built need not wait through the eigenproblem.
+            self.index_ = self._make_index(X)
             parts = [self._embed_piece(X, rows, lists) for rows in self.pieces_]
         self.embedding_ = self._assemble(X, [pairs.vectors for pairs in parts])
         self.eigenvalues_ = parts[0].values
@@ -313,15 +314,18 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._report(sum(pairs.null for pairs in parts))
         return self
 
-    def _find_neighbours(self) -> NeighbourLists:
+    def _make_index(self, X: Array) -> Any:
+        return build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
+
+    def _find_neighbours(self, index: Any) -> NeighbourLists:
         """Line 1 of Algorithm 10.4, and the pieces of the graph, bridged or not."""
         k = self.n_neighbors
-        distance, near = self.index_.nearest(None, k)
+        distance, near = index.nearest(None, k)
         refuse_extreme(float(distance.max()), np.float64)
         settled = apply_policy(
             graph_of_lists(distance, near),
             self.disconnected,
-            OutsideSearch(self.index_),
+            OutsideSearch(index),
             distance[:, -1],
             k,
             tree=True,
