@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
@@ -249,7 +249,8 @@ def _pooled(
     with ThreadPoolExecutor(threads, thread_name_prefix="nearfold") as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(run, item))
+                # In the caller's context: what it has reserved, or who listens, holds there too.
+                waiting.append(pool.submit(copy_context().run, run, item))
                 if len(waiting) >= 2 * threads:
                     yield waiting.pop(0).result()
             while waiting:

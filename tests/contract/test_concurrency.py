@@ -23,9 +23,6 @@ NAMES = (
     "NeighborhoodComponentsAnalysis",
     "MDS",
 )
-# Differs in the last digits with the BLAS threads that others leave it (methods/lle.py, an eigh
-# outside of one_blas_thread). This list must only shrink.
-KNOWN = ("LocallyLinearEmbedding",)
 RNG = np.random.default_rng(0)
 Y = np.arange(240) % 3
 X = RNG.normal(size=(240, 6)) + 2.0 * RNG.normal(size=(3, 6))[Y]
@@ -39,9 +36,7 @@ def _answer(name):
 
 
 def _same(name, answer, serial):
-    return (
-        np.allclose(answer, serial, atol=1e-9) if name in KNOWN else np.array_equal(answer, serial)
-    )
+    return np.array_equal(answer, serial)
 
 
 def test_threads_that_fit_at_once_give_the_serial_results():

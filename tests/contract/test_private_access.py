@@ -12,9 +12,6 @@ PRIVATE = re.compile(r"_[a-zA-Z]\w*")
 # scikit-learn's name for what every class must tell: public in all but its spelling.
 PROTOCOL = {"_parameter_constraints"}
 
-# Files that still do, and how often: the list only shrinks, and ends empty.
-ALLOWED: dict[str, int] = {"methods/kernel_pca.py": 2}
-
 
 def _is_own(node):
     """self, cls, super(), and names of a class inside its own methods."""
@@ -40,11 +37,7 @@ def private_accesses(path):
 
 def test_nobody_touches_private_parts_of_others():
     found = {str(path.relative_to(SRC)): private_accesses(path) for path in SRC.rglob("*.py")}
-    counts = {name: len(accesses) for name, accesses in found.items() if accesses}
-    wrong = {n: found[n] for n, count in counts.items() if count > ALLOWED.get(n, 0)}
-    assert wrong == {}
-    stale = {name: allowed for name, allowed in ALLOWED.items() if counts.get(name, 0) < allowed}
-    assert stale == {}, "fewer are left: shorten ALLOWED"
+    assert {name: accesses for name, accesses in found.items() if accesses} == {}
 
 
 def test_the_walk_sees_what_it_must(tmp_path):

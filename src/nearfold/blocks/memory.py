@@ -1,4 +1,4 @@
-"""The memory budget: one number for the whole process.
+"""The memory budget: one number for the whole process, less what enclosing work has reserved.
 
 Set by `nearfold.set_memory("4GB")`, else by the environment variable
 NEARFOLD_MEMORY, else half of what the machine or its control group had free when
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from nearfold.errors import InputError, MemoryBudgetError
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _LEAST_SHARE = 4  # of the budget that no reservation takes away
 _explicit_budget: int | None = None
-_reserved = 0
-_reserving = threading.Lock()
+_reserved: ContextVar[int] = ContextVar("nearfold_reserved_memory", default=0)
 
 
 def set_memory(limit: str | int | None) -> None:
@@ -35,8 +34,8 @@ def set_memory(limit: str | int | None) -> None:
 
 def get_memory() -> int:
     """The budget in bytes, less what callers have reserved."""
-    budget = _whole_budget()
-    return max(budget - _reserved, budget // _LEAST_SHARE) if _reserved else budget
+    budget, reserved = _whole_budget(), _reserved.get()
+    return max(budget - reserved, budget // _LEAST_SHARE) if reserved else budget
 
 
 def _whole_budget() -> int:
@@ -51,14 +50,11 @@ def _whole_budget() -> int:
 @contextmanager
 def reserve_memory(size: int) -> Iterator[None]:
     """Lower the budget of all work inside by what the caller itself keeps in memory."""
-    global _reserved
-    with _reserving:
-        _reserved += size
+    token = _reserved.set(_reserved.get() + size)
     try:
         yield
     finally:
-        with _reserving:
-            _reserved -= size
+        _reserved.reset(token)
 
 
 @lru_cache(maxsize=1)

@@ -128,7 +128,7 @@ class KernelFunction:
 
     def tile(self, X: Any, rows: slice, columns: slice) -> Array:
         """The part of the kernel matrix of X in these rows and columns."""
-        K = self.between(X[rows], X[columns])
+        K = self.between(X[rows], X[columns])  # (10.23)
         if rows == columns and self.kernel == "rbf":
             np.fill_diagonal(K, 1.0)
         return K

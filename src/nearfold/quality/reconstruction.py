@@ -45,7 +45,7 @@ def reconstruction_error(model: Any, X: Any) -> Quality:
                 f"{d}: it must lead back to the columns of X."
             )
         difference = table[span] - back
-        lost[span] = np.einsum("ij,ij->i", difference, difference)
+        lost[span] = np.einsum("ij,ij->i", difference, difference)  # (10.14)
         centred = table[span] - mean
         total += float(np.einsum("ij,ij->", centred, centred))
     if total > 0:

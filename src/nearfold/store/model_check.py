@@ -11,6 +11,7 @@ import re
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from nearfold.state import (
@@ -72,6 +73,11 @@ def _check_params(value: Any, stored: bool) -> None:
         require(plain or name in _CALLED, f"{name}: a function or a type")
     constraints = getattr(type(value), "_parameter_constraints", None)
     if constraints:
+        for name, param in params.items():
+            # scikit-learn takes True for the number 1; what computes with it may not.
+            flag = isinstance(param, bool | np.bool_) and name in constraints
+            allowed = flag and re.search("bool|verbose|no_validation", str(constraints[name]))
+            require(not flag or allowed, f"{name}: a truth value")
         validate_parameter_constraints(constraints, params, type(value).__name__)
 
 
