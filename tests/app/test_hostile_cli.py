@@ -324,11 +324,15 @@ def test_choose_knows_the_short_name_of_the_learner(here):
     "words",
     [["-k", k] for k in ("0", "-1", "30")]
     + [["--radius", r] for r in ("-1", "nan")]
-    + [["--metric", m] for m in ("nope", "precomputed", "haversine", "mahalanobis", LONG)]
+    + [["--metric", m] for m in ("nope", "precomputed", "haversine", LONG)]
     + [["-o", path] for path in ("no/g.png", "g.xyz", "/proc/g.png")],
 )
 def test_doctor_refuses_wrong_words(words, here):
     refuses("doctor", "good.csv", *words)
+
+
+def test_doctor_learns_what_a_metric_needs_from_the_table(here):
+    assert outcome(run("doctor", "good.csv", "--metric", "mahalanobis")) == RESULT
 
 
 @pytest.mark.parametrize("words", [["-k", "29"], ["--radius", "0"], ["--radius", "inf"]])

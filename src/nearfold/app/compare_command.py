@@ -186,15 +186,11 @@ def _outputs(found: Any, table: ReadTable, options: dict[str, Any]) -> dict[str,
 
 
 def _columns_to_show(table: ReadTable) -> dict[str, Any]:
-    """What points are coloured by: all columns but ids, texts and numbers alike."""
-    shown: dict[str, Any] = {}
-    for column in table.schema.columns:
-        if column.role in ("feature", "excluded") and column.kind != "nested" and len(shown) < 64:
-            values = table.frame[column.name]
-            shown[column.name] = (
-                values.to_numpy() if values.dtype.is_numeric() else values.cast(str).to_numpy()
-            )
-    return shown
+    """What points are coloured by."""
+    return {
+        values.name: values.to_numpy() if values.dtype.is_numeric() else values.cast(str).to_numpy()
+        for values in table.shown
+    }
 
 
 def _about(found: Any, table: ReadTable, name: str) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any
 import click
 import numpy as np
 
-from nearfold.blocks import set_memory
+from nearfold.blocks import reserve_memory, set_memory
 from nearfold.errors import InputError
 from nearfold.notation import Array
 
+_MOST_SHOWN = 64
 _MISSING = ("error", "drop", "mean", "median", "zero")
 
 
@@ -21,7 +22,7 @@ _MISSING = ("error", "drop", "mean", "median", "zero")
 class ReadTable:
     """A file's rows as numbers, and all that was decided on the way."""
 
-    frame: Any  # the rows that are used
+    shown: Any  # a frame of the columns that points can be coloured by, rows as in X
     source: Any
     schema: Any
     preparation: Any  # fitted; travels with a model
@@ -112,7 +113,24 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
         )
     ids = frame[schema.id].to_numpy() if schema.id else None
     y = _answers(frame, schema) if label or target else None
-    return ReadTable(frame, table.source, schema, preparation, X, y, ids, notices)
+    shown = frame.select(_columns_to_show(schema))
+    del frame
+    source = table.source
+    del table
+    # What stays in memory for the whole command is not there for its work.
+    kept = X.nbytes + int(shown.estimated_size())
+    click.get_current_context().with_resource(reserve_memory(kept))
+    return ReadTable(shown, source, schema, preparation, X, y, ids, notices)
+
+
+def _columns_to_show(schema: Any) -> list[str]:
+    """All columns but ids, texts and numbers alike, up to a number that a menu can offer."""
+    names = [
+        column.name
+        for column in schema.columns
+        if column.role in ("feature", "excluded") and column.kind != "nested"
+    ]
+    return names[:_MOST_SHOWN]
 
 
 def _existing(data: str) -> Any:
