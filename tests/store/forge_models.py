@@ -32,9 +32,10 @@ ASKED = (
     "score_samples", "inverse_transform", "get_feature_names_out", "get_mahalanobis_matrix",
     "get_covariance", "rows_kept",
 )  # fmt: skip
-# What scikit-learn says, rightly, of values that are not among the categories, and of names.
+# What scikit-learn says, rightly, of values that are not among the categories (or are numbers where
+# these are texts), and of names.
 UNKNOWN = ("previously unseen labels", "Found unknown categories", "are not unique",
-           "n_neighbors does not take", "Sparse data was passed")  # fmt: skip
+           "n_neighbors does not take", "Sparse data was passed", "'isnan' not supported")  # fmt: skip
 
 
 def answers(model, rows):

@@ -113,7 +113,7 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
         )
     ids = frame[schema.id].to_numpy() if schema.id else None
     y = _answers(frame, schema) if label or target else None
-    shown = frame.select(_columns_to_show(schema))
+    shown = frame[_columns_to_show(schema)]  # not select: names are no patterns
     del frame
     source = table.source
     del table
