@@ -34,8 +34,10 @@ ASKED = (
 )  # fmt: skip
 # What scikit-learn says, rightly, of values that are not among the categories (or are numbers where
 # these are texts), and of names.
-UNKNOWN = ("previously unseen labels", "Found unknown categories", "are not unique",
-           "n_neighbors does not take", "Sparse data was passed", "'isnan' not supported")  # fmt: skip
+UNKNOWN = (
+    "previously unseen labels", "Found unknown categories", "are not unique",
+    "n_neighbors does not take", "Sparse data was passed", "'isnan' not supported",
+)  # fmt: skip
 
 
 def answers(model, rows):

@@ -334,7 +334,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         model.eigenvalues_, model.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
         model.n_features_in_, model.route_, model.approximation_ = len(V), "held", None
         function = KernelFunction("precomputed", 1.0, 3, 1, None)
-        vars(model).update(_function=function, _row_means=row_means)
+        model.__dict__.update(_function=function, _row_means=row_means)
         return model
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -75,9 +75,9 @@ def _check_params(value: Any, stored: bool) -> None:
     if constraints:
         for name, param in params.items():
             # scikit-learn takes True for the number 1; what computes with it may not.
-            flag = isinstance(param, bool | np.bool_) and name in constraints
-            allowed = flag and re.search("bool|verbose|no_validation", str(constraints[name]))
-            require(not flag or allowed, f"{name}: a truth value")
+            if isinstance(param, bool | np.bool_) and name in constraints:
+                allowed = re.search("bool|verbose|no_validation", str(constraints[name]))
+                require(allowed is not None, f"{name}: a truth value")
         validate_parameter_constraints(constraints, params, type(value).__name__)
 
 

@@ -112,9 +112,8 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
         try:
             decoder = Decoder(TensorReader(opened), opened.payload_bytes)
             model = decoder.model(opened.manifest.get("tree"))
-            about = _describe(model)
-            told = (card.model, card.n_features, card.feature_names)
-            if told != (about["class"], about["n_features"], about["feature_names"]):
+            about = _identity(model)
+            if (card.model, card.n_features, card.feature_names) != tuple(about.values()):
                 raise ModelFileError("the model is invalid (it is not what the manifest says).")
         except ModelFileError as error:
             raise ModelFileError(f"{error}{_newer(card)}") from error
@@ -192,16 +191,23 @@ def _describe(model: Any) -> dict[str, Any]:
     stored = {**model.get_params(deep=False), **default_behaviour(type(model))}
     seeds = {key: value for key, value in params.items() if key.endswith("random_state")}
     known = {key: _plain(value) for key, value in seeds.items() if value is not None}
+    return {
+        **_identity(model),
+        "description": one_line(_in_words(model), 500),
+        "params": {key: _plain(value) for key, value in stored.items()},
+        "seed": known.get("random_state") if set(known) <= {"random_state"} else known,
+        "n_outputs": _count_outputs(model),
+    }
+
+
+def _identity(model: Any) -> dict[str, Any]:
+    """What the manifest says of a model and the model itself must confirm."""
     names = getattr(model, "feature_names_in_", None)
     features = getattr(model, "n_features_in_", None)
     return {
         "class": AllowList().name(type(model)),
-        "description": one_line(_in_words(model), 500),
-        "params": {key: _plain(value) for key, value in stored.items()},
-        "seed": known.get("random_state") if set(known) <= {"random_state"} else known,
         "n_features": None if features is None else int(features),
         "feature_names": None if names is None else [str(name) for name in names],
-        "n_outputs": _count_outputs(model),
     }
 
 

@@ -38,6 +38,7 @@ _SELECTORS = (
     feature_selection.VarianceThreshold,
 )
 _WORDS = ("drop", "passthrough")
+_MOST_COLUMNS = 10_000_000
 
 
 @lru_cache(maxsize=1)
@@ -226,6 +227,7 @@ def _check_weights(weights: Any, parts: Any) -> None:
 
 def _check_columns(values: dict[str, Any], sizes: Sizes) -> None:
     parts, d = values["transformers_"], sizes["d"]
+    require(d <= _MOST_COLUMNS, "more columns than a table has")  # they are listed one by one
     known = values.get("feature_names_in_")
     _named_parts(values["transformers"], 3)
     _named_parts(parts, 3)
