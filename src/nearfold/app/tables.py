@@ -15,6 +15,7 @@ from nearfold.errors import InputError
 from nearfold.notation import Array
 
 _MOST_SHOWN = 64
+_COMPILER = 96 * 1024**2  # bytes that compiling kernels takes, in a process that does it once
 _MISSING = ("error", "drop", "mean", "median", "zero")
 
 
@@ -118,7 +119,7 @@ def read(data: str, options: dict[str, Any]) -> ReadTable:
     source = table.source
     del table
     # What stays in memory for the whole command is not there for its work.
-    kept = X.nbytes + int(shown.estimated_size())
+    kept = X.nbytes + int(shown.estimated_size()) + _COMPILER
     click.get_current_context().with_resource(reserve_memory(kept))
     return ReadTable(shown, source, schema, preparation, X, y, ids, notices)
 
