@@ -259,7 +259,9 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         self.objective_ = -ended.value / len(X)
         self._set_map(ended.x, X.dtype, self.rank)
         warn_unless_converged(
-            ended, "NCA", "Raise max_iter (or n_epochs), or tol, or scale the columns."
+            ended,
+            f"[{type(self).__name__}] NCA",
+            "Raise max_iter (or n_epochs), or tol, or scale the columns.",
         )
         return self
 
