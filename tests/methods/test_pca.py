@@ -897,3 +897,15 @@ def test_the_state_is_as_described(route, n_components):
         vars(broken).update(damage)
         with pytest.raises(StateError):
             PCA.fitted_state.check(fields_of(broken))
+
+
+@pytest.mark.parametrize("method", ["transform", "inverse_transform"])
+def test_a_result_beyond_the_budget_is_refused_before_work(method):
+    X = np.random.default_rng(0).normal(size=(20_000, 10))
+    model = PCA().fit(X)
+    nearfold.set_memory("1MB")
+    try:
+        with pytest.raises(MemoryBudgetError, match=r"20,000 x 10 numbers needs about 1\.5 MB"):
+            getattr(model, method)(X)
+    finally:
+        nearfold.set_memory(None)

@@ -4,6 +4,7 @@ from nearfold.blocks.executor import Executor, current_executor, use_executor
 from nearfold.blocks.memory import (
     get_memory,
     require_memory,
+    require_output,
     reserve_memory,
     set_memory,
     show_bytes,
@@ -27,6 +28,7 @@ __all__ = [
     "get_memory",
     "is_streamed",
     "require_memory",
+    "require_output",
     "reserve_memory",
     "scan",
     "set_memory",

@@ -16,7 +16,9 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import psutil
+from numpy.typing import DTypeLike
 
 from nearfold.errors import InputError, MemoryBudgetError
 
@@ -91,6 +93,15 @@ def require_memory(needed: float, what: str, advice: str) -> None:
             f"{what} needs about {show_bytes(needed)}, and the memory budget is "
             f"{show_bytes(budget)}. {advice} (Raise the budget with nearfold.set_memory.)"
         )
+
+
+def require_output(n_rows: int, n_columns: int, dtype: DTypeLike) -> None:
+    """Raise before work starts if a result of this shape does not fit the budget."""
+    require_memory(
+        float(n_rows) * n_columns * np.dtype(dtype).itemsize,
+        f"A result of {n_rows:,} x {n_columns:,} numbers",
+        "Ask for fewer components or take the rows in parts; a file is transformed in blocks.",
+    )
 
 
 def free_bytes() -> int:

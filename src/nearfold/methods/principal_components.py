@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, spans
+from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, require_output, spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, match_names, refuse_nonfinite
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
@@ -45,10 +45,12 @@ def center_and_project(
 
     The result is in `dtype`, or in that of X and W.
     """
+    dtype = np.result_type(X, W) if dtype is None else dtype
+    require_output(X.shape[0], W.shape[1], dtype)
     if sparse.issparse(X):
         Z = np.asarray(X @ W - mu @ W)
         return Z if scale is None else Z / scale
-    Z = np.empty((X.shape[0], W.shape[1]), np.result_type(X, W) if dtype is None else dtype)
+    Z = np.empty((X.shape[0], W.shape[1]), dtype)
 
     def fill(part: slice) -> None:
         Z[part] = (X[part] - mu) @ W  # (10.13)
@@ -181,10 +183,12 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         self._settle()
         Z, scale = np.asarray(X), self._scale()
-        if scale is not None:
-            Z = Z * scale
-        back = np.asarray(Z @ self.components_)  # (10.14)
-        return back + self.mean_
+        axes = self.components_ if scale is None else self.components_ * scale[:, None]
+        dtype = np.result_type(Z, axes)
+        require_output(len(Z), axes.shape[1], dtype)
+        back = np.asarray(Z @ axes)  # (10.14)
+        back += self.mean_
+        return back
 
     def _model(self) -> tuple[Floats, Floats, float]:
         """Axes (d, k), variances along them and noise of the probabilistic model, in float64.

@@ -25,6 +25,7 @@ from scipy.linalg import eigh, svd
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import require_output
 from nearfold.errors import InputError, SolverError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import fix_signs
@@ -197,6 +198,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """The rows in the learned space, Z = X P: there the distance is the Euclidean one."""
         check_is_fitted(self, "components_")
         X = check_table(self, read_points(self, X), reset=False)
+        require_output(len(X), len(self.components_), X.dtype)
         return np.asarray(X @ self.components_.T)
 
     def get_mahalanobis_matrix(self) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from nearfold.blocks import get_memory, require_memory
 from nearfold.notation import Floats, Ints
 
-_PAIR_BYTES = 80  # query, row and distance, twice while they are joined, and their order
+_PAIR_BYTES = 88  # query, row and distance, twice while they are joined, and their order
 
 
 class Pairs:
