@@ -146,6 +146,7 @@ def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)
         require(one, "n_neighbors or radius, not both")
+        require((values["n_neighbors"] or 0) < sizes["m"], "n_neighbors: more than there are")
 
 
 class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -104,6 +104,7 @@ def matrix(shape: str, *, finite: bool = True) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         require(sparse.issparse(value) and value.dtype.kind in "fiub", "not a sparse matrix")
+        require(value.dtype != np.float16, "half precision, which SciPy cannot multiply")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
         if finite and value.dtype.kind == "f":
