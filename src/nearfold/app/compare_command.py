@@ -35,13 +35,13 @@ from nearfold.errors import InputError
     multiple=True,
     help="A transformer of another package, for example umap:UMAP.",
 )
-@click.option("-k", "--neighbors", type=int, help="Of the learner; default: 5.")
+@click.option("-k", "--neighbors", type=int, help="Neighbours used by the kNN judge (default: 5).")
 @click.option(
     "--weights",
     type=click.Choice(["uniform", "distance"]),
     default="uniform",
     show_default=True,
-    help="Of the neighbours' votes.",
+    help="Weights of the neighbours' votes.",
 )
 @click.option("--dimensions", type=int, help="The same d' for all; default: chosen.")
 @click.option("--scale/--no-scale", default=None, help="Scale columns first; default: decided.")

@@ -182,12 +182,12 @@ def _frame(data: str, options: dict[str, Any]) -> tuple[Any, Any]:
 )
 @click.option("--keep", metavar="COL", multiple=True, help="Copy this column; may be repeated.")
 @click.option(
-    "--format", "file_format", metavar="FORMAT", help="Of DATA, if its name does not tell."
+    "--format", "file_format", metavar="FORMAT", help="Format of DATA (default: by its name)."
 )
-@click.option("--encoding", metavar="NAME", help="Of DATA, if not found out.")
-@click.option("--separator", metavar="CHAR", help="Of DATA, if not found out.")
-@click.option("--decimal", metavar="CHAR", help="Of DATA, if not found out.")
-@click.option("--header/--no-header", default=None, help="Whether line 1 of DATA holds names.")
+@click.option("--encoding", metavar="NAME", help="Text encoding of DATA (default: detected).")
+@click.option("--separator", metavar="CHAR", help="Cell separator of DATA (default: detected).")
+@click.option("--decimal", metavar="CHAR", help="Decimal mark of DATA (default: detected).")
+@click.option("--header/--no-header", default=None, help="Line 1 of DATA holds the column names.")
 @click.option("--memory", metavar="SIZE", help="Memory budget, for example 4GB.")
 def transform(model: str, data: str, **options: Any) -> None:
     """Place new rows in the space of a saved model (or predict, if it is a learner).

@@ -10,12 +10,18 @@ from nearfold.errors import InputError
 from nearfold.study.told import LANGUAGES
 
 LANG = click.option(
-    "--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Of what is told."
+    "--lang",
+    type=click.Choice(LANGUAGES),
+    default="en",
+    show_default=True,
+    help="Language of messages.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 SEED = click.option("--seed", default=0, show_default=True, help="Same seed, same result.")
 FOLDS = click.option("--folds", default=5, show_default=True, help="Parts held out in turn.")
-LEARNER = click.option("-k", "--neighbors", default=5, show_default=True, help="Of the learner.")
+LEARNER = click.option(
+    "-k", "--neighbors", default=5, show_default=True, help="Neighbours of the kNN judge."
+)
 
 
 def refuse_outputs(data: str, *paths: str | None) -> None:

@@ -32,7 +32,7 @@ from nearfold.study.table import largest
     ),
     help="Default: by the held-out score if there is one.",
 )
-@click.option("--share", default=0.95, show_default=True, help="Of the variance, for that rule.")
+@click.option("--share", default=0.95, show_default=True, help="Share of the variance to keep.")
 @table_options
 @click.option("--scale/--no-scale", default=True, show_default=True, help="Scale columns first.")
 @LEARNER

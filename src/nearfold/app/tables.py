@@ -52,10 +52,10 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="What to do with missing values."),
         click.option("--format", "file_format", metavar="FORMAT",
                      help="csv, tsv, parquet, arrow, npy or npz, if the name does not tell."),
-        click.option("--encoding", metavar="NAME", help="Of a text file, if not found out."),
+        click.option("--encoding", metavar="NAME", help="Text encoding (default: detected)."),
         click.option("--separator", metavar="CHAR", help="Between cells, if not found out."),
         click.option("--decimal", metavar="CHAR", help="Decimal point or comma."),
-        click.option("--header/--no-header", default=None, help="Whether line 1 holds names."),
+        click.option("--header/--no-header", default=None, help="Line 1 holds the column names."),
         click.option("--memory", metavar="SIZE", help="Memory budget, for example 4GB."),
     ]  # fmt: skip
     for option in reversed(options):

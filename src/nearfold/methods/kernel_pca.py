@@ -331,11 +331,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ) -> KernelPCA:
         """A fitted model of a precomputed kernel whose eigenpairs and row means are known."""
         model = cls(n_components=len(lam), kernel="precomputed")
-        model.eigenvalues_, model.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
-        model.n_features_in_, model.route_, model.approximation_ = len(V), "held", None
-        function = KernelFunction("precomputed", 1.0, 3, 1, None)
-        model.__dict__.update(_function=function, _row_means=row_means)
-        return model
+        return model.set_eigenpairs(lam, V, row_means, dtype)
+
+    def set_eigenpairs(self, lam: Floats, V: Floats, row_means: Floats, dtype: Any) -> KernelPCA:
+        """Fit by the eigenpairs and row means of a precomputed kernel."""
+        self.eigenvalues_, self.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
+        self.n_features_in_, self.route_ = len(V), "held"
+        self.approximation_: str | None = None
+        self._function = KernelFunction("precomputed", 1.0, 3, 1, None)
+        self._row_means = row_means
+        return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
@@ -373,7 +378,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
     def _solve(self, X: Any, k: int) -> None:
-        self.approximation_: str | None = None
+        self.approximation_ = None
         if self.kernel == "precomputed":
             K = given_kernel(X, k, self.n_jobs)
             self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")

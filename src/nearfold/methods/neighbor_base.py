@@ -191,7 +191,7 @@ def _rows_of(X: Any) -> Any:
     if isinstance(X, NeighborsEstimator):
         return X.index_.X
     if isinstance(X, SklearnNearestNeighbors):
-        return getattr(X, "_fit_X")  # noqa: B009
+        return X._fit_X
     return X
 
 
