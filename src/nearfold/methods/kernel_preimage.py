@@ -46,6 +46,7 @@ class PreImage:
         return X
 
 
+@one_blas_thread()
 def _solve(K: Floats, target: Floats) -> Floats:
     try:
         return np.asarray(linalg.solve(K, target, assume_a="pos"))
