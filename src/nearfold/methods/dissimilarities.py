@@ -18,6 +18,11 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, fitted, optional, require
 
 
+def is_precomputed(metric: Any) -> bool:
+    """Whether rows are given as their dissimilarities."""
+    return isinstance(metric, str) and metric == "precomputed"
+
+
 def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
     """The fitted metric learner (None for any other metric), and the rows as they are measured.
 
@@ -63,7 +68,7 @@ class Dissimilarities:
         self.columns: Ints | None = None
         if is_learner(metric):
             self.measure = Distances(X, "euclidean", n_jobs=n_jobs)
-        elif not (isinstance(metric, str) and metric == "precomputed"):
+        elif not is_precomputed(metric):
             self.measure = Distances(X, metric, params, n_jobs=n_jobs)
 
     def among(self, rows: Ints | None) -> Dissimilarities:

@@ -340,6 +340,4 @@ class LocallyLinearEmbedding(Embedding):
     def nbrs_(self) -> NearestNeighbors:
         """The fitted rows, ready for queries."""
         check_is_fitted(self)
-        return NearestNeighbors.from_index(
-            self.index_, self, n_neighbors=self.n_neighbors, n_jobs=self.n_jobs
-        )
+        return NearestNeighbors.from_index(self.index_, self, n_neighbors=self.n_neighbors)
