@@ -5,16 +5,19 @@ Not an estimator but what ClassicalMDS and MDS share.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric import check_metric_name
 from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order
 from nearfold.state import Sizes, fitted, optional, require
 
 
@@ -64,6 +67,7 @@ class Dissimilarities:
         self, X: Array, metric: Any, params: dict[str, Any] | None, n_jobs: int | None = None
     ) -> None:
         self.X = X
+        self.n_jobs = n_jobs
         self.measure: Distances | None = None  # None: X holds the dissimilarities
         self.columns: Ints | None = None
         if is_learner(metric):
@@ -96,3 +100,15 @@ class Dissimilarities:
         if self.measure is None:
             return Q if self.columns is None else Q[:, self.columns]
         return self.measure.between(Q, self.measure.X)
+
+    def place(
+        self, Q: Array, task: Callable[[Array], Any], cells: int, label: str | None = None
+    ) -> list[Any]:
+        """What a task makes of the dissimilarities of rows Q, at most `cells` of them at a time."""
+        n = len(self.X) if self.columns is None else len(self.columns)
+        parts = spans(len(Q), max(1, cells // max(1, n)))
+        return list(
+            map_in_order(
+                lambda some: task(self.between(Q[some])), parts, n_jobs=self.n_jobs, label=label
+            )
+        )
