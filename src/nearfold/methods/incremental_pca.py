@@ -25,8 +25,8 @@ from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt
 
-from nearfold.blocks import get_memory, show_bytes, spans
-from nearfold.errors import ApproximationWarning, InputError, warn
+from nearfold.blocks import spans
+from nearfold.errors import InputError
 from nearfold.inputs import (
     check_table,
     check_weights,
@@ -42,34 +42,18 @@ from nearfold.linalg import (
     add_batch,
     from_moments,
     is_count,
-    merge_truncated,
     most_axes,
-    scatter_bytes,
 )
 from nearfold.linalg.principal import solve_tall
 from nearfold.methods.lazy_results import LazyResults
 from nearfold.methods.principal_components import PRINCIPAL_STATE, PrincipalComponents
+from nearfold.methods.reduction import COLUMNS
+from nearfold.methods.truncated_axes import merge_batch, truncation_note
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
-from nearfold.state import State, array, flag, is_whole, nested, number, optional, require, text
+from nearfold.state import array, flag, is_whole, nested, number, optional, require, text
 
-_ROWS_MERGED = 128  # at least, by one SVD of the fallback
-_MOST_MERGED = 256  # axes that the fallback keeps where no count is asked for
-_RESULTS = (
-    "components_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "singular_values_",
-    "mean_",
-    "var_",
-    "noise_variance_",
-    "n_components_",
-)
-
-
-_LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
-
-
+_RESULTS = (*(name for name in PRINCIPAL_STATE.fields if name not in COLUMNS.fields), "var_")
 _LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
 
 
@@ -80,6 +64,8 @@ def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     stale = bool(values.get("_stale"))
     require(found == (0 if stale else len(_RESULTS)), "results that do not belong together")
     require(seen, "no rows to go on from")
+    truncated = values["_merged"] is not None
+    require(truncated == (values["approximation_"] is not None), "axes of another kind")
     if stale and is_whole(values.get("n_components")):
         require(values["n_components"] <= sizes["d"], "n_components: more than there are columns")
     if values.get("_seen") is not None:
@@ -136,17 +122,15 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
     """
 
     lazy_results = _RESULTS
-    fitted_state = State(
+    fitted_state = PRINCIPAL_STATE.extended(
         _all_or_none,
-        (*_RESULTS, "feature_names_in_", "batch_size_"),
-        **PRINCIPAL_STATE.fields,
+        (*_RESULTS, "batch_size_"),
         var_=array("d", finite=False, least=None),
         n_samples_seen_=number(1, whole=True),
         batch_size_=number(1, whole=True),
         approximation_=optional(text()),
         _dtype=text("float32", "float64"),
         _stale=flag(),
-        _bounded=flag(),
         _seen=optional(nested(SeenRows)),
         _merged=optional(nested(Principal)),
     )
@@ -193,7 +177,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         self.batch_size_ = self.batch_size or rows.block_rows()
         self._begin(d, rows.dtype)
         with reporting(self.verbose):
-            if self._bounded:
+            if self.approximation_ is not None:
                 for block in rows.blocks():
                     refuse_nonfinite(block.X, rows.feature_names, block.start)
                     self._merge(block.dense(), block.weights)
@@ -227,7 +211,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
             self._forget()
             self._begin(X.shape[1], X.dtype)
         X = X.toarray() if sparse.issparse(X) else np.asarray(X)
-        if self._bounded:
+        if self.approximation_ is not None:
             self._merge(X, weights)
         else:
             self._take(X, weights)
@@ -258,19 +242,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
     def _begin(self, d: int, dtype: Any) -> None:
         """Decide once whether the scatter fits the budget."""
         self._dtype = np.dtype(dtype).name
-        needed = scatter_bytes(d)
-        self._bounded = needed > get_memory()
-        self.approximation_: str | None = None
-        if self._bounded:
-            self.approximation_ = (
-                f"only the leading axes are kept between batches: the scatter of {d} features "
-                f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
-            )
-            warn(
-                f"IncrementalPCA: {self.approximation_}. Raise the budget with "
-                "nearfold.set_memory.",
-                ApproximationWarning,
-            )
+        self.approximation_ = truncation_note(d)
 
     def _take(self, X: Array, weights: Floats | None) -> None:
         """A batch into the buffer, and from there into the moments when it is full."""
@@ -301,19 +273,8 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         return state
 
     def _merge(self, X: Array, weights: Floats | None) -> None:
-        d = X.shape[1]
-        k = int(self.n_components) if is_count(self.n_components) else min(d, _MOST_MERGED)
-        if self._merged is None:
-            none, empty = np.zeros(0), np.zeros((0, d))
-            self._merged = Principal(
-                none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", self.approximation_
-            )
-        # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
-        merged = self._merged
-        for part in spans(len(X), max(2 * k, _ROWS_MERGED)):
-            w = None if weights is None else weights[part]
-            merged = merge_truncated(merged, X[part], w, k)
-        self._merged = merged
+        assert self.approximation_ is not None
+        self._merged = merge_batch(self._merged, X, weights, self.n_components, self.approximation_)
 
     def _finish(self) -> None:
         """The axes and all that follows from them."""

@@ -1,0 +1,50 @@
+"""Axes kept between batches where the scatter does not fit the memory budget.
+
+Not an estimator but IncrementalPCA's fallback: each batch is merged into the axes kept so far by an
+SVD (Ross et al., 2008), which forgets what lies outside of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.blocks import get_memory, show_bytes, spans
+from nearfold.errors import ApproximationWarning, warn
+from nearfold.linalg import Principal, is_count, merge_truncated, scatter_bytes
+from nearfold.notation import Array, Floats
+
+_ROWS_MERGED = 128  # at least, by one SVD
+_MOST_MERGED = 256  # axes that are kept where no count is asked for
+
+
+def truncation_note(d: int) -> str | None:
+    """What is approximated if the scatter of d features exceeds the budget; else None."""
+    needed = scatter_bytes(d)
+    if needed <= get_memory():
+        return None
+    note = (
+        f"only the leading axes are kept between batches: the scatter of {d} features "
+        f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
+    )
+    warn(
+        f"IncrementalPCA: {note}. Raise the budget with nearfold.set_memory.", ApproximationWarning
+    )
+    return note
+
+
+def merge_batch(
+    merged: Principal | None, X: Array, weights: Floats | None, n_components: Any, note: str
+) -> Principal:
+    """The axes so far (None: there are none yet) and one more batch."""
+    d = X.shape[1]
+    k = int(n_components) if is_count(n_components) else min(d, _MOST_MERGED)
+    if merged is None:
+        none, empty = np.zeros(0), np.zeros((0, d))
+        merged = Principal(none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", note)
+    # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
+    for part in spans(len(X), max(2 * k, _ROWS_MERGED)):
+        w = None if weights is None else weights[part]
+        merged = merge_truncated(merged, X[part], w, k)
+    return merged
