@@ -1,6 +1,7 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
 from nearfold.blocks.executor import Executor, current_executor, use_executor
+from nearfold.blocks.frames import NamedRows
 from nearfold.blocks.memory import (
     get_memory,
     require_memory,
@@ -9,7 +10,7 @@ from nearfold.blocks.memory import (
     set_memory,
     show_bytes,
 )
-from nearfold.blocks.rows import ArrayRows, Block, MappedRows, NamedRows, Rows, floating_dtype
+from nearfold.blocks.rows import ArrayRows, Block, MappedRows, Rows, floating_dtype
 from nearfold.blocks.sources import as_rows, is_streamed, scan
 from nearfold.blocks.work import combine_blocks, combine_pairwise, spans
 

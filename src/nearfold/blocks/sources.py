@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks.rows import ArrayRows, FrameRows, NpyRows, Rows
+from nearfold.blocks.frames import FrameRows
+from nearfold.blocks.rows import ArrayRows, NpyRows, Rows
 from nearfold.blocks.tables import CsvRows, LazyRows, ParquetRows
 from nearfold.errors import InputError
 

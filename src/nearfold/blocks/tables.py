@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks.frames import NamedRows, refuse_text
 from nearfold.blocks.memory import get_memory, show_bytes
-from nearfold.blocks.rows import Block, NamedRows, refuse_text
+from nearfold.blocks.rows import Block
 from nearfold.blocks.work import spans
 from nearfold.errors import InputError
 
