@@ -13,9 +13,19 @@ from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats, Ints
 
 
-def initial_map(init: Any, X: Array, y: Ints, r: int, random: Any) -> Floats:
-    """L (r, d) to begin with."""
+def initial_map(
+    init: Any, X: Array, y: Ints, r: int, random: Any, before: Array | None = None
+) -> Floats:
+    """L (r, d) to begin with: that of `init`, or what was learned `before`."""
     m, d = X.shape
+    if before is not None:
+        if before.shape[1] != d:
+            raise InputError(
+                f"The new inputs dimensionality ({d}) does not match the input dimensionality of "
+                f"the previously learned transformation ({before.shape[1]})."
+            )
+        # Rows are sorted, the largest first.
+        return fill_up(np.asarray(before[:r], dtype=np.float64), r, random)
     if not isinstance(init, str):
         return np.asarray(init, dtype=np.float64)
     if init == "auto":

@@ -63,7 +63,7 @@ from nearfold.metrics.parameters import (
     SHARE,
     TUPLES,
 )
-from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import minimise, warn_unless_converged
@@ -275,8 +275,7 @@ class LMNN(MahalanobisMetric):
         penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
-            f, gradient = margin_loss(X, starts, targets, L, self.regularization)
-            return f + penalty * float(np.sum(L**2)), gradient + 2 * penalty * L
+            return penalised(*margin_loss(X, starts, targets, L, self.regularization), L, penalty)
 
         with reporting(self.verbose), one_blas_thread():
             ended = minimise(

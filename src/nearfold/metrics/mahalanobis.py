@@ -22,17 +22,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import require_output
 from nearfold.errors import InputError, SolverError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import fix_signs
+from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.metrics.tuples import TableLookup, points_of_tuples, read_points
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
-from nearfold.state import State, array, names, size
+from nearfold.state import array, size
 
 
 def factor_metric(M: Floats) -> Floats:
@@ -120,7 +120,7 @@ def _as_vector(u: Any) -> Floats:
     return vector
 
 
-class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MahalanobisMetric(Reduction):
     """A learned M = P P^T and what can be done with it: the base of all metric learners.
 
     Attributes
@@ -139,13 +139,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Their names, if the rows came in a frame.
     """
 
-    fitted_state = State(
-        _optional=("feature_names_in_",),
-        n_features_in_=size("d", 1),
-        feature_names_in_=names("d"),
-        components_=array("r d"),
-        rank_=size("r", 1),
-    )
+    fitted_state = COLUMNS.extended(components_=array("r d"), rank_=size("r", 1))
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     needs_target = True  # what scikit-learn's tags say of y
     components_: Array
@@ -301,6 +295,5 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = self.needs_target
         return tags

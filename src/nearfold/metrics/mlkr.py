@@ -35,7 +35,7 @@ from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
 from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, TUPLES
-from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
 from nearfold.metrics.tuples import read_points
 from nearfold.notation import Array, Floats
@@ -159,8 +159,7 @@ class MLKR(MahalanobisMetric):
         penalty = self.trace_penalty * len(X) * mean_variance(X)
 
         def loss(L: Floats) -> tuple[float, Floats]:
-            f, gradient = residuals(X, targets, L)
-            return f + penalty * float(np.sum(L**2)), 2 * penalty * L + gradient
+            return penalised(*residuals(X, targets, L), L, penalty)
 
         with reporting(self.verbose), one_blas_thread():
             ended = minimise(loss, L, max_iter=self.max_iter, tol=self.tol, label="MLKR")

@@ -40,10 +40,10 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from nearfold.errors import ApproximationWarning, InputError, warn
+from nearfold.errors import ApproximationWarning, warn
 from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.labels import read_labels
-from nearfold.metrics.linear_map import check_map, fill_up, initial_map
+from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import groups_of, project, pull_back, require_blocks
 from nearfold.metrics.parameters import (
@@ -55,7 +55,7 @@ from nearfold.metrics.parameters import (
     TUPLES,
     random_source,
 )
-from nearfold.metrics.preparation import centre_in_order, mean_variance
+from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
@@ -77,11 +77,6 @@ def objective(X: Array, starts: Ints, L: Floats, batch: Ints | None = None) -> t
     return f, 2.0 * pull_back(G, X)
 
 
-def penalised_loss(f: float, gradient: Floats, L: Floats, penalty: float) -> tuple[float, Floats]:
-    """penalty |L|^2 - f and its gradient."""
-    return penalty * float(np.sum(L**2)) - f, 2 * penalty * L - gradient  # (10.38)
-
-
 def maximise_votes(
     X: Array, starts: Ints, L: Floats, trace_penalty: float, **options: Any
 ) -> OptimizationResult:
@@ -89,7 +84,8 @@ def maximise_votes(
     penalty = trace_penalty * len(X) * mean_variance(X)
 
     def loss(L: Floats) -> tuple[float, Floats]:
-        return penalised_loss(*objective(X, starts, L), L, penalty)
+        f, gradient = objective(X, starts, L)
+        return penalised(-f, -gradient, L, penalty)  # (10.38)
 
     return minimise(loss, L, label="NCA", **options)
 
@@ -113,7 +109,8 @@ def maximise_votes_by_batches(
             rows = np.searchsorted(others, batch)
         _, starts = groups_of(label[others])
         some = X if len(others) == m else X[others]
-        return penalised_loss(*objective(some, starts, L, rows), L, penalty * len(batch))
+        f, gradient = objective(some, starts, L, rows)
+        return penalised(-f, -gradient, L, penalty * len(batch))  # (10.38)
 
     return adam(loss, L, n_rows=m, random=random, label="NCA, batches", **options)
 
@@ -250,7 +247,8 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
         with reporting(self.verbose):
-            L = self._begin(init, X, label, r)
+            before = vars(self).get("components_") if self.warm_start else None
+            L = initial_map(init, X, label, r, self.random_state_, before)
             require_blocks(len(X), len(L), X.dtype.itemsize, "NCA")
             with one_blas_thread():
                 ended = self._solve(X, label, L)
@@ -264,17 +262,6 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
             "Raise max_iter (or n_epochs), or tol, or scale the columns.",
         )
         return self
-
-    def _begin(self, init: Any, X: Array, label: Ints, r: int) -> Floats:
-        if not (self.warm_start and hasattr(self, "components_")):
-            return initial_map(init, X, label, r, self.random_state_)
-        before = np.asarray(self.components_, dtype=np.float64)
-        if before.shape[1] != X.shape[1]:
-            raise InputError(
-                f"The new inputs dimensionality ({X.shape[1]}) does not match the input "
-                f"dimensionality of the previously learned transformation ({before.shape[1]})."
-            )
-        return fill_up(before[:r], r, self.random_state_)  # rows are sorted, the largest first
 
     def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)

@@ -36,6 +36,11 @@ def mean_variance(X: Array) -> float:
     return float(np.mean(np.einsum("ij,ij->j", X, X, dtype=np.float64)) / len(X)) or 1.0
 
 
+def penalised(f: float, gradient: Floats, L: Floats, penalty: float) -> tuple[float, Floats]:
+    """f + penalty |L|^2, whose last term is penalty times the trace of M, and its gradient."""
+    return f + penalty * float(np.sum(L**2)), gradient + 2 * penalty * L
+
+
 def rounding_of(X: Array) -> Floats:
     """A bound of the rounding error that the values of each column already carry."""
     largest = np.maximum(-X.min(axis=0), X.max(axis=0)).astype(np.float64)
