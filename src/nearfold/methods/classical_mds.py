@@ -22,7 +22,6 @@ Beyond the memory budget, or when `n_landmarks` asks for it: landmark MDS, O(L m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -37,7 +36,7 @@ from nearfold.inputs import check_distances, check_table, refuse_extreme, take_n
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, coordinates, positive_pairs
-from nearfold.linalg.krylov import TopPairs, lanczos_bytes
+from nearfold.linalg.krylov import lanczos_bytes
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
@@ -46,27 +45,15 @@ from nearfold.methods.dissimilarities import (
     learn_metric,
     learner_state,
 )
-from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, negative_share
-from nearfold.methods.principal_coordinates import PrincipalCoordinates, pad_columns
-from nearfold.methods.reduction import COLUMNS, Embedding
+from nearfold.methods.landmark_mds import LandmarkCount, Scaling, landmark_mds, negative_share
+from nearfold.methods.principal_coordinates import PrincipalCoordinates
+from nearfold.methods.reduction import COLUMNS, Embedding, padded
 from nearfold.neighbors import is_euclidean, is_learner
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
 from nearfold.state import array, nested, number, optional, text
 
 _CELLS = 2**20  # distances of new rows held by one task
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Classical MDS of a matrix of distances: what Algorithm 10.1 finds."""
-
-    lam: Floats  # (d',) eigenvalues, zero where they are not positive
-    V: Floats  # (m, d') eigenvectors, zero where the eigenvalue is
-    Z: Floats  # (m, d') coordinates
-    place: GowerMap  # of new rows
-    B: CentredSquaredDistances
-    pairs: TopPairs
 
 
 def classical_mds(
@@ -77,10 +64,10 @@ def classical_mds(
     B = CentredSquaredDistances(D, n_jobs)  # (10.10)
     pairs = B.top(min(k, len(D)), tol)
     lam, V = positive_pairs(pairs)
-    lam, V = np.pad(lam, (0, k - len(lam))), np.pad(V, ((0, 0), (0, k - len(lam))))
+    lam, V = padded(lam, k), padded(V, k)
     V = V * axis_signs(V.T)
     Z = coordinates(lam, V)  # (10.12)
-    return Scaling(lam, V, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs)
+    return Scaling(lam, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs, V)
 
 
 class ClassicalMDS(Embedding):
@@ -219,18 +206,22 @@ class ClassicalMDS(Embedding):
         precomputed = is_precomputed(self.metric)
         if precomputed:
             check_distances(X)
-        chosen = self._count_landmarks(X)
+        chosen, k = self._count_landmarks(X), self.n_components
         self.approximation_ = chosen.note
         if chosen.count is not None:
-            self._fit_landmarks(X, chosen.count)
-            return
-        D = self._measure().all(X.dtype)
-        if not precomputed:
-            self._D = D
-        scaling = classical_mds(D, self.n_components, n_jobs=self.n_jobs)
+            self.landmarks_, D = self._measure().to_landmarks(chosen.count, X.dtype)
+            refuse_extreme(float(D[:, 0].max()), X.dtype)
+            scaling = landmark_mds(D, self.landmarks_, k)
+        else:
+            D = self._measure().all(X.dtype)
+            if not precomputed:
+                self._D = D
+            scaling = classical_mds(D, k, n_jobs=self.n_jobs)
         self._map = scaling.place
-        self._keep(scaling.Z, scaling.lam, X.dtype)
-        self._look_for_negative(scaling.B, scaling.pairs)
+        self.embedding_ = scaling.Z.astype(X.dtype)
+        self.eigenvalues_ = scaling.lam.astype(X.dtype)
+        self.negative_share_ = negative_share(scaling.B, scaling.pairs)
+        self._warn_of_negative(scaling.pairs.values[:k])
 
     def _count_landmarks(self, X: Array) -> LandmarkCount:
         m, k, itemsize = len(X), self.n_components, X.dtype.itemsize
@@ -241,25 +232,12 @@ class ClassicalMDS(Embedding):
             m, k, self.n_landmarks, needed=needed, itemsize=itemsize, method="landmark MDS"
         )
 
-    def _fit_landmarks(self, X: Array, count: int) -> None:
-        self.landmarks_, D = self._measure().to_landmarks(count, X.dtype)
-        refuse_extreme(float(D[:, 0].max()), X.dtype)
-        self._map, Z, lam, B, pairs = landmark_mds(D, self.landmarks_, self.n_components)
-        self._keep(Z, lam, X.dtype)
-        self._look_for_negative(B, pairs)
-
-    def _keep(self, Z: Floats, lam: Floats, dtype: Any) -> None:
-        self.embedding_ = pad_columns(Z, self.n_components).astype(dtype)
-        self.eigenvalues_ = pad_columns(lam[None], self.n_components)[0].astype(dtype)
-
     def _measure(self) -> Dissimilarities:
         return Dissimilarities(self._fit_X, self.metric, self.metric_params, self.n_jobs)
 
-    def _look_for_negative(self, B: CentredSquaredDistances, pairs: TopPairs) -> None:
-        """Measure, and warn of, the share of negative eigenvalues."""
-        self.negative_share_ = negative_share(B, pairs)
+    def _warn_of_negative(self, values: Floats) -> None:
         if self.negative_share_ > 0:
-            chosen = int((pairs.values[: self.n_components] <= 0).sum())
+            chosen = int((values <= 0).sum())
             cut = f", and {chosen} of the coordinates asked for are 0" if chosen else ""
             warn(
                 "the distances are not Euclidean: negative eigenvalues hold about "
@@ -280,7 +258,7 @@ class ClassicalMDS(Embedding):
     def _place(self, X: Array) -> Floats:
         assert self._map is not None
         parts = self._measure().among(self.landmarks_).place(X, self._map.place, _CELLS)
-        return pad_columns(np.concatenate(parts), self.n_components)
+        return padded(np.concatenate(parts), self.n_components)
 
     @property
     def dissimilarity_matrix_(self) -> Floats:

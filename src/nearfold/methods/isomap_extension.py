@@ -21,6 +21,7 @@ from nearfold.graph import side_by_side
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap
 from nearfold.methods.knn import KNeighborsRegressor
+from nearfold.methods.reduction import padded
 from nearfold.neighbors import LearnedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
@@ -260,6 +261,6 @@ def _place_in(piece: Piece, lists: NeighbourLists, some: Ints, n_jobs: int | Non
 
     step = max(1, _CELLS // max(1, piece.D.shape[1]))
     Z = np.concatenate(list(map_in_order(place, spans(len(some), step), n_jobs=n_jobs)))
-    Z = np.pad(Z, ((0, 0), (0, piece.Z.shape[1] - Z.shape[1])))
+    Z = padded(Z, piece.Z.shape[1])
     Z[:, 0] += piece.shift
     return Z

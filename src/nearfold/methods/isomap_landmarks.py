@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nearfold.graph import ConnectedGraph, Graph, tree_from
 from nearfold.graph.paths import geodesics_bytes
 from nearfold.inputs import refuse_extreme
@@ -51,7 +49,5 @@ def embed_by_landmarks(rows: Ints, graph: Graph, k: int, dtype: Any, count: int)
         lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
     )
     refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
-    place, Z, lam, *_ = landmark_mds(D, landmarks, k)
-    missing = k - Z.shape[1]
-    Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
-    return Piece(rows, D, landmarks, place, Z, lam, None)
+    mds = landmark_mds(D, landmarks, k)
+    return Piece(rows, D, landmarks, mds.place, mds.Z, mds.lam, mds.V)

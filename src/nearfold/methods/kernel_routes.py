@@ -23,6 +23,7 @@ from nearfold.methods.kernel_axes import KernelAxes, LinearAxes
 from nearfold.methods.kernel_functions import tile_side
 from nearfold.methods.pca import PCA
 from nearfold.methods.principal_components import center_and_project
+from nearfold.methods.reduction import padded
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 
@@ -116,10 +117,8 @@ def linear_route(X: Any, k: int) -> FoundAxes:
     V /= np.where(lam > 0, np.sqrt(lam), 1.0).astype(V.dtype)
     ratio = float(pca.explained_variance_ratio_.sum())
     trace = float(lam.sum()) / ratio if ratio > 0 else 0.0
-    missing = min(k, m) - len(lam)  # beyond the rank eigenvalues and coordinates are zero
-    if missing:
-        lam = np.pad(lam, (0, missing))
-        V, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (V, axes))
+    # Beyond the rank eigenvalues and coordinates are zero.
+    lam, V, axes = (padded(A, min(k, m)) for A in (lam, V, axes))
     return FoundAxes(LinearAxes(lam, V, pca.mean_, axes), trace, "principal")
 
 

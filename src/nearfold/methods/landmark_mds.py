@@ -14,6 +14,7 @@ With all rows as landmarks it is classical MDS. de Silva and Tenenbaum (2004); s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, positive_pairs
 from nearfold.linalg.krylov import TopPairs, estimate_absolute_trace
+from nearfold.methods.reduction import padded
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Floats, Ints
 from nearfold.run import one_blas_thread, steps
@@ -34,6 +36,7 @@ _EXTRA_AXES = 10
 _SAMPLED = 10  # rows looked at for each landmark: max-min over all of a large table costs too much
 
 
+@dataclass(frozen=True)
 class LandmarkCount:
     """How many landmarks to use, and the sentence that records it.
 
@@ -42,9 +45,8 @@ class LandmarkCount:
     holds, at most 1,000.
     """
 
-    def __init__(self, count: int | None, note: str | None) -> None:
-        self.count = count  # None: the exact method
-        self.note = note  # for `approximation_`
+    count: int | None  # None: the exact method
+    note: str | None  # for `approximation_`
 
     @classmethod
     def choose(
@@ -151,12 +153,22 @@ def mean_of_both(D: Floats) -> Floats:
     return D
 
 
-def landmark_mds(
-    D: Floats, landmarks: Ints, k: int
-) -> tuple[GowerMap, Floats, Floats, CentredSquaredDistances, TopPairs]:
-    """The map, the embedding (m, k) of all rows and the sum of squares along each axis.
+@dataclass(frozen=True)
+class Scaling:
+    """What classical MDS finds: of all rows (Algorithm 10.1), or of landmarks."""
 
-    And the operator of the landmarks with its eigenpairs. D (m, L) holds distances to landmarks.
+    lam: Floats  # (k,) eigenvalues, zero where they are not positive
+    Z: Floats  # (m, k) coordinates
+    place: GowerMap  # of new rows
+    B: CentredSquaredDistances
+    pairs: TopPairs  # of B
+    V: Floats | None = None  # (m, k) eigenvectors, zero where the eigenvalue is; not of landmarks
+
+
+def landmark_mds(D: Floats, landmarks: Ints, k: int) -> Scaling:
+    """The embedding (m, k) of all rows by their distances D (m, L) to landmarks.
+
+    The eigenvalues are the sums of squares along its axes.
     """
     among = mean_of_both(D[landmarks])  # a shortest path may round differently from its two ends
     B = CentredSquaredDistances(among)  # (10.10)
@@ -170,4 +182,5 @@ def landmark_mds(
         values, R = np.linalg.eigh(Z.T @ Z)
         values, R = np.maximum(values[::-1][:k], 0.0), R[:, ::-1][:, :k]
         R = R * axis_signs((Z @ R).T)
-        return rough.rotated(centre, R), Z @ R, values, B, pairs
+        place = rough.rotated(centre, R)
+        return Scaling(padded(values, k), padded(Z @ R, k), place, B, pairs)

@@ -56,7 +56,7 @@ from nearfold.methods.local_extension import LocalExtension
 from nearfold.methods.local_patches import require_neighbours
 from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_matrix
 from nearfold.methods.neighbor_search import NearestNeighbors
-from nearfold.methods.reduction import COLUMNS, Embedding
+from nearfold.methods.reduction import COLUMNS, Embedding, padded
 from nearfold.neighbors import EuclideanIndex, build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
@@ -314,7 +314,7 @@ class LocallyLinearEmbedding(Embedding):
         k = min(self.n_components, len(rows) - 1)
         pairs = embed(X if len(rows) == len(X) else X[rows], lists.among(rows), k, how)
         V = pairs.vectors * axis_signs(pairs.vectors.T)
-        return replace(pairs, vectors=np.pad(V, ((0, 0), (0, self.n_components - k))))
+        return replace(pairs, vectors=padded(V, self.n_components))
 
     def _report(self, null: int) -> None:
         if null and self.method == "standard":

@@ -15,14 +15,9 @@ from nearfold.blocks import is_streamed
 from nearfold.errors import NearfoldWarning
 from nearfold.linalg import clamp_spectrum
 from nearfold.methods.pca import PCA
+from nearfold.methods.reduction import padded
 from nearfold.notation import Floats
 from nearfold.state import State, nested, size
-
-
-def pad_columns(Z: Floats, k: int) -> Floats:
-    """Z with columns of zeros up to k."""
-    missing = k - Z.shape[1]
-    return np.pad(Z, ((0, 0), (0, missing))) if missing > 0 else Z
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class PrincipalCoordinates:
     @property
     def eigenvalues(self) -> Floats:
         """Of the inner products, (k,)."""
-        return pad_columns(self.pca.singular_values_[None] ** 2, self.k)[0]
+        return padded(self.pca.singular_values_**2, self.k)
 
     def place(self, rows: Any) -> Floats:
         """Coordinates (q, k) of rows."""
@@ -54,4 +49,4 @@ class PrincipalCoordinates:
         Z = self.pca.transform(rows)
         Z = Z.to_array() if is_streamed(Z) else Z
         Z[:, lam == 0] = 0.0
-        return pad_columns(Z, self.k)
+        return padded(Z, self.k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from nearfold.notation import Floats
@@ -13,6 +14,12 @@ from nearfold.state import State, names, size
 COLUMNS = State(
     _optional=("feature_names_in_",), n_features_in_=size("d", 1), feature_names_in_=names("d")
 )
+
+
+def padded(A: Floats, k: int) -> Floats:
+    """A with zeros up to k columns (k entries): a number that is asked for is a contract."""
+    missing = k - A.shape[-1]
+    return np.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, missing)]) if missing > 0 else A
 
 
 class Reduction(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -24,6 +24,7 @@ from sklearn.isotonic import isotonic_regression
 from nearfold.blocks import spans
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import coordinates, positive_pairs
+from nearfold.methods.reduction import padded
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread, reporter
 from nearfold.state import State, array, optional
@@ -145,7 +146,7 @@ def best_of(
 def classical_start(D: Floats, k: int) -> Floats:
     """The coordinates of classical MDS."""
     Z = coordinates(*positive_pairs(CentredSquaredDistances(D).top(min(k, len(D)))))
-    return np.pad(Z, ((0, 0), (0, k - Z.shape[1])))
+    return padded(Z, k)
 
 
 @dataclass(frozen=True)
