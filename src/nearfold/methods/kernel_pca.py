@@ -30,13 +30,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import InputError
 from nearfold.inputs import check_table
 from nearfold.linalg import top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
@@ -50,6 +48,7 @@ from nearfold.methods.kernel_routes import (
     clamp_and_warn,
     given_kernel,
     linear_route,
+    refuse_options,
     refuse_overflowing,
     solved_densely,
     warn_of_no_variation,
@@ -304,14 +303,7 @@ class KernelPCA(Reduction):
         m, d = X.shape
         for name in self.fitted_state.optional - {"feature_names_in_"}:
             self.__dict__.pop(name, None)
-        if isinstance(self.low_rank, bool):  # which an interval of integers lets through
-            raise InputError(
-                "The 'low_rank' parameter of KernelPCA must be 'auto', 'never', a rank or a share."
-            )
-        if self.fit_inverse_transform and self.kernel == "precomputed":
-            raise InputError("Cannot fit_inverse_transform with a precomputed kernel.")
-        if self.fit_inverse_transform and sparse.issparse(X):
-            raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
+        refuse_options(X, self.kernel, self.low_rank, self.fit_inverse_transform)
         self.gamma_ = 1.0 / d if self.gamma is None else self.gamma
         k = m if self.n_components is None else min(m, int(self.n_components))
         with reporting(self.verbose):

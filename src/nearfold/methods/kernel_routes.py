@@ -42,6 +42,18 @@ class FoundAxes:
     approximation: str | None = None
 
 
+def refuse_options(X: Any, kernel: Any, low_rank: Any, back: bool) -> None:
+    """Raise for parameters that do not go together; `back`: with a pre-image."""
+    if isinstance(low_rank, bool):  # which an interval of integers lets through
+        raise InputError(
+            "The 'low_rank' parameter of KernelPCA must be 'auto', 'never', a rank or a share."
+        )
+    if back and kernel == "precomputed":
+        raise InputError("Cannot fit_inverse_transform with a precomputed kernel.")
+    if back and sparse.issparse(X):
+        raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
+
+
 def solved_densely(m: int, k: int) -> bool:
     """Whether all eigenpairs at once are the better way to k of them."""
     return m <= 200 or k > m // 5

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
+from nearfold.methods.reduction import COLUMNS
 from nearfold.neighbors import (
     EuclideanIndex,
     LearnedIndex,
@@ -41,7 +42,7 @@ from nearfold.neighbors.lists import (
 )
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import State, dict_of, names, nested, size
+from nearfold.state import dict_of, nested, size
 
 _KEEPS_ZEROS = ("csr", "csc", "coo", "lil")  # sparse formats that store explicit zeros
 
@@ -66,14 +67,20 @@ WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
 MODE: Any = [StrOptions({"distance", "connectivity"})]
 
 
+def metric_in_effect(search: Any) -> tuple[Any, dict[str, Any]]:
+    """The metric that the parameters of a search amount to, and its own parameters."""
+    if is_learner(search.metric):
+        return "mahalanobis", {}
+    return effective_metric(
+        search.metric, 2 if search.p is None else search.p, search.metric_params
+    )
+
+
 class NeighborsEstimator(BaseEstimator):
     """Parameters of the search; fit builds the index."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH
-    fitted_state = State(
-        _optional=("feature_names_in_",),
-        n_features_in_=size("d"),
-        feature_names_in_=names("d"),
+    fitted_state = COLUMNS.extended(
         n_samples_fit_=size("n", least=1),
         effective_metric_=lambda value, sizes: None,  # a name or a function, as the parameter
         effective_metric_params_=dict_of(lambda value, sizes: None),
@@ -108,7 +115,7 @@ class NeighborsEstimator(BaseEstimator):
                 "is ignored.",
                 SyntaxWarning,
             )
-        self._set_metric()
+        self.effective_metric_, self.effective_metric_params_ = metric_in_effect(self)
         learned = is_learner(self.metric)
         self.n_samples_fit_ = X.shape[0]
         self.index_ = build_index(
@@ -123,15 +130,6 @@ class NeighborsEstimator(BaseEstimator):
             names=getattr(self, "feature_names_in_", None),
             y=y,
         )
-
-    def _set_metric(self) -> None:
-        if is_learner(self.metric):
-            self.effective_metric_: Any = "mahalanobis"
-            self.effective_metric_params_: dict[str, Any] = {}
-        else:
-            self.effective_metric_, self.effective_metric_params_ = effective_metric(
-                self.metric, 2 if self.p is None else self.p, self.metric_params
-            )
 
     @property
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph

@@ -26,10 +26,9 @@ from nearfold.methods.neighbor_base import (
     KNeighborsMixin,
     NeighborsEstimator,
     RadiusNeighborsMixin,
+    metric_in_effect,
     wants_distance,
 )
-from nearfold.neighbors import is_learner
-from nearfold.neighbors.distances import effective_metric
 from nearfold.neighbors.lists import graph_from_lists
 
 __all__ = [
@@ -110,14 +109,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         """A fitted search over an index that exists already, with the metric of its `owner`."""
         shared = {"metric", "p", "metric_params", "n_jobs"} & owner.get_params(deep=False).keys()
         search = cls(**{name: getattr(owner, name) for name in shared}, **params)
-        learned = is_learner(search.metric)
-        search.effective_metric_, search.effective_metric_params_ = (
-            ("mahalanobis", {})
-            if learned
-            else effective_metric(
-                search.metric, 2 if search.p is None else search.p, search.metric_params
-            )
-        )
+        search.effective_metric_, search.effective_metric_params_ = metric_in_effect(search)
         search.index_, search.n_samples_fit_ = index, index.n_rows
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(owner, name):
