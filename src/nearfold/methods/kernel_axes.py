@@ -24,6 +24,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import Sizes, State, any_of, array, matrix, nested, optional, require
 
+measured_rows = any_of(array("p d"), matrix("p d"))  # rows that new ones are compared with
 _CELLS = 2**18  # kernel values, or values of new rows, that one task works on
 
 
@@ -99,7 +100,7 @@ class RowAxes(KernelAxes):
         lam=array("k", least=0),
         V=array("p k"),
         function=optional(nested(KernelFunction, d="d")),
-        X=optional(any_of(array("p d"), matrix("p d"))),
+        X=optional(measured_rows),
         row_means=array("p"),
     )
 
@@ -133,7 +134,7 @@ class PivotAxes(KernelAxes):
         lam=array("k", least=0),
         V=array("n k"),
         function=nested(KernelFunction, d="d"),
-        X=any_of(array("p d"), matrix("p d")),
+        X=measured_rows,
         pivots=array("p", "i", below="n"),
         axes=array("p k"),
         offset=array("k"),

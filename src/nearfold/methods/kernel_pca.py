@@ -11,6 +11,7 @@ Steps
   2. the d' largest eigenvalues of B, algebraically                                (10.24)
   3. the samples: Z = V lam^(1/2)
   4. a new one: z_j = sum_i alpha_ij (k(x, x_i) - the training means)              (10.25)
+     (kernel_axes.py)
 
 Ways to step 2, `route_`
   principal   the linear kernel on features: PCA itself, exactly
@@ -38,7 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearfold.inputs import check_table
 from nearfold.linalg import top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
-from nearfold.methods.kernel_axes import KernelAxes, LinearAxes, PivotAxes, RowAxes
+from nearfold.methods.kernel_axes import KernelAxes, LinearAxes, PivotAxes, RowAxes, measured_rows
 from nearfold.methods.kernel_functions import NAMES, KernelFunction, tile_side
 from nearfold.methods.kernel_low_rank import low_rank_route
 from nearfold.methods.kernel_preimage import PreImage, learn_from_all, learn_from_some
@@ -56,18 +57,7 @@ from nearfold.methods.kernel_routes import (
 from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
-from nearfold.state import (
-    Sizes,
-    any_of,
-    array,
-    matrix,
-    nested,
-    number,
-    optional,
-    require,
-    size,
-    text,
-)
+from nearfold.state import Sizes, array, nested, number, optional, require, size, text
 
 
 def kernel_operator(
@@ -229,7 +219,7 @@ class KernelPCA(Reduction):
         route_=text("principal", "held", "computed", "low rank"),
         approximation_=optional(text()),
         _axes=nested(LinearAxes, RowAxes, PivotAxes, d="d", k="k", p="p"),
-        X_fit_=any_of(array("p d"), matrix("p d")),
+        X_fit_=measured_rows,
         rank_=size("p"),
         trace_left_=number(least=0),
         eigenvalue_error_=number(least=0),

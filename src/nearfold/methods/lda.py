@@ -7,7 +7,7 @@ Symbols: C classes with priors pi_c, means mu_c, overall mean mu = sum pi_c mu_c
 Maximise w^T S_b w / w^T S_w w: the generalised eigenproblem S_b w = lam S_w w.
 
 Steps
-  1. S_w from the moments of the classes, one product over the rows
+  1. S_w from the moments of the classes, one product over the rows (class_covariance.py)
   2. whiten it: A with A^T S_w A = I. Columns are first scaled to unit variance, so that a nearly
      constant feature neither dominates nor explodes; directions in which S_w vanishes are dropped
   3. the principal axes V of the class means in the whitened space: axes W = A V, at most C - 1

@@ -11,6 +11,7 @@ Steps
   4. Z: the eigenvectors of the d' smallest eigenvalues of M, orthonormal, the constant one left
      out for what it is                                                                  (10.31)
   5. a new sample: weights from its neighbours among the samples, Z by the same weights
+     (local_extension.py)
 
 C is singular when k > d: `reg` times its trace is added to the diagonal. For a new sample it is
 added in proportion to the squared distance of each neighbour, so that a sample that comes to lie
