@@ -128,7 +128,7 @@ def build(case: Case, radius: float) -> Any:
         params["random_state"] = 0
     if case.action == "inverse_transform" and "fit_inverse_transform" in accepted:
         params["fit_inverse_transform"] = True
-    if case.shape in FAST and case.estimator in _ITERATE:  # all iterations take the same memory
+    if case.estimator in _ITERATE:  # all iterations take the same memory
         params["max_iter"] = 3
     return cls(**params)
 

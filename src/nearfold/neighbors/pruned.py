@@ -49,7 +49,7 @@ from nearfold.run import PerThread, map_in_order, thread_count
 _ROW_TILE = 512  # with it a tile of scores is 1 MB: it stays in a core's cache
 _QUERY_TILE = 512
 _SEED_SHARE = 8  # one tile in so many, the nearest ones, gives the first thresholds
-_BATCH_CELLS = 2**21  # values of the queries sketched at a time
+_BATCH_CELLS = 2**20  # values of the queries sketched at a time
 
 
 @dataclass(frozen=True)
