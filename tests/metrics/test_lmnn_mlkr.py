@@ -65,6 +65,7 @@ def test_small_blocks_give_the_same(monkeypatch):
     for module in (pair_blocks, lmnn):
         monkeypatch.setattr(module, "block_size", lambda m: 9)
     monkeypatch.setattr(pair_blocks, "_ALONE", 0)
+    monkeypatch.setattr(lmnn, "_IMPOSTORS", 30)
     cut = margin_loss(X, starts, targets, L, 0.5)
     assert cut[0] == pytest.approx(whole[0], rel=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-9)
