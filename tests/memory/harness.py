@@ -35,6 +35,8 @@ from tests.memory.cases import (
 )
 from tests.memory.measure import LIMIT, can_measure, measure, peak_above, reset_peak
 
+from nearfold.errors import InputError
+
 ROOT = Path(__file__).resolve().parents[2]
 _WARM_ROWS = 600
 _COMPILING_ROWS = 5_200  # more than 25 million pairs: the compiled search
@@ -57,6 +59,9 @@ def run_case(case: Case, seconds: float | None = None) -> dict[str, Any]:
             result.update(outcome="refused", note=measured.refused)
     except NotImplementedError:
         result.update(outcome="absent", ratio=0.0)
+    except InputError as error:  # such as a graph that no number of neighbours connects
+        ratio = peak_above(_running["before"]) / _running["budget"]
+        result.update(outcome="refused", note=str(error), ratio=ratio)
     except MemoryError as error:  # in what comes before: no fit, nothing to transform with
         result.update(outcome="no fit", note=str(error), ratio=0.0)
     except Exception as error:
