@@ -42,6 +42,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("PCA", {"svd_solver": "full"}),
     ("PCA", {"svd_solver": "randomized", "n_components": 5}),
     ("KernelPCA", {"kernel": "rbf", "n_components": 5}),
+    ("KernelPCA", {"kernel": "rbf", "n_components": 5, "fit_inverse_transform": True}),
     ("LinearDiscriminantAnalysis", {"solver": "eigen"}),
     ("LinearDiscriminantAnalysis", {"solver": "lsqr"}),
     ("LocallyLinearEmbedding", {"method": "modified", "n_neighbors": 12}),

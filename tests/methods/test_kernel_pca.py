@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -743,27 +744,41 @@ def test_a_model_from_eigenpairs_is_as_its_state_describes():
 @pytest.mark.parametrize(
     ("name", "field", "value"),
     [
-        ("low rank", "_pivots", np.full(30, 250)),
-        ("low rank", "_pivot_axes", np.zeros((29, 3))),
+        ("low rank", "_axes.pivots", np.full(30, 250)),
+        ("low rank", "_axes.axes", np.zeros((29, 3))),
+        ("low rank", "_axes.X", np.zeros((31, 5))),
+        ("low rank", "_axes.X", None),
         ("low rank", "X_fit_", np.zeros((31, 5))),
+        ("low rank", "rank_", 31),
         ("held, all pairs", "X_fit_", np.zeros((249, 5))),
-        ("held, all pairs", "X_fit_", None),
-        ("held, all pairs", "_row_means", np.full(250, np.nan)),
-        ("held, all pairs", "_row_means", None),
+        ("held, all pairs", "_axes.X", np.zeros((249, 5))),
+        ("held, all pairs", "_axes.X", None),
+        ("held, all pairs", "_axes.row_means", np.full(250, np.nan)),
+        ("held, all pairs", "_axes.row_means", None),
+        ("held, all pairs", "_axes.V", np.zeros((250, 2))),
+        ("held, all pairs", "_axes.lam", np.array([2.0, 1.0, -1.0])),
         ("held, all pairs", "eigenvalues_", np.array([2.0, 1.0, -1.0])),
         ("held, all pairs", "route_", "principal"),
-        ("held, all pairs", "_function", "rbf"),
-        ("principal", "_linear_axes", np.zeros((4, 3))),
+        ("held, all pairs", "_axes.function", "rbf"),
+        ("held, all pairs", "_axes.function", None),
+        ("held, all pairs", "_axes", None),
+        ("precomputed", "n_features_in_", 249),
+        ("principal", "_axes.axes", np.zeros((4, 3))),
         ("pre-image", "dual_coef_", np.zeros((250, 6))),
-        ("pre-image", "_back", None),
+        ("pre-image", "_preimage.coefficients", np.zeros((250, 6))),
+        ("pre-image", "_preimage.function", None),
+        ("pre-image", "_preimage", None),
     ],
 )
 def test_a_damaged_model_is_refused_by_its_state(name, field, value):
     held = fields_of(fitted(name))
-    if value is None:
-        del held[field]
+    whole, _, part = field.partition(".")
+    if part:
+        held[whole] = replace(held[whole], **{part: value})
+    elif value is None:
+        del held[whole]
     else:
-        held[field] = value
+        held[whole] = value
     with pytest.raises(StateError):
         KernelPCA.fitted_state.check(held)
 

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits, load_iris, make_swiss_roll
 import nearfold
 import nearfold.linalg.inverse_iteration as inverse_iteration
 import nearfold.methods.lle as lle
+import nearfold.methods.local_extension as local_extension
 import nearfold.methods.local_weights as local_weights
 from nearfold import LocallyLinearEmbedding
 from nearfold.errors import (
@@ -819,7 +820,7 @@ def test_float32_stays_float32(route, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_number_of_threads_changes_no_bit(monkeypatch, method):
     monkeypatch.setattr(lle, "_DENSE_ROWS", 0)
-    for module in (lle, local_weights):
+    for module in (local_extension, local_weights):
         monkeypatch.setattr(
             module, "spans", lambda n, step: [slice(a, min(a + 37, n)) for a in range(0, n, 37)]
         )
@@ -989,7 +990,7 @@ def test_residuals(method, kind, scale):
         graph_of_lists(distance, near), "bridge", OutsideSearch(model.index_), distance[:, -1], 9,
         tree=True,
     ).bridges  # fmt: skip
-    lists = NeighbourLists(near, lle.bridge_ends(bridges))
+    lists = NeighbourLists.bridged(near, bridges)
     if method == "standard":
         A = np.eye(len(X)) - weight_matrix(X, lists, 1e-3, None).toarray()
         M = A.T @ A

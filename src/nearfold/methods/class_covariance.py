@@ -1,7 +1,8 @@
-"""The pooled covariance of classes, shrunk or estimated class by class, for LDA."""
+"""S_w of LDA: the covariance within classes, pooled, shrunk, or estimated class by class."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfold.blocks import ArrayRows, Rows, require_memory
 from nearfold.errors import InputError
-from nearfold.linalg import Grouping
+from nearfold.inputs import refuse_bad_sums
+from nearfold.linalg import Grouping, Moments, table_moments
+from nearfold.linalg.moments import product_dtype
+from nearfold.linalg.within import Within, diagonalise, refine_small_variances
 from nearfold.notation import Array, Floats
 
 
@@ -51,43 +55,69 @@ def _covariance(X: Array, estimator: Any) -> Floats:
     return np.asarray(fitted.covariance_)
 
 
+@dataclass(frozen=True)
 class CovarianceChoice:
     """The parameters of LDA that say how the covariance within classes is estimated."""
 
     solver: str
     shrinkage: Any
     priors: Any
-    covariance_estimator: Any
+    estimator: Any
 
-    def _refuse_combinations(self) -> None:
+    def __post_init__(self) -> None:
         if self.solver == "svd" and self.shrinkage is not None:
             raise NotImplementedError("shrinkage not supported with 'svd' solver.")
-        if self.solver == "svd" and self.covariance_estimator is not None:
+        if self.solver == "svd" and self.estimator is not None:
             raise InputError(
                 "covariance estimator is not supported with svd solver. Try another solver"
             )
-        if self._shrinks and self.covariance_estimator is not None:
+        if self.shrinks and self.estimator is not None:
             raise InputError(
                 "covariance_estimator and shrinkage parameters are not None. Only one of the two "
                 "can be set."
             )
 
     @property
-    def _shrinks(self) -> bool:
+    def shrinks(self) -> bool:
+        """Whether the covariance is drawn towards the identity."""
         return self.shrinkage is not None and self.shrinkage != 0
 
     @property
-    def _estimates_classes(self) -> bool:
+    def estimates_classes(self) -> bool:
         """Whether each class's covariance must be estimated from its own rows."""
-        return self.covariance_estimator is not None or self.shrinkage == "auto"
+        return self.estimator is not None or self.shrinkage == "auto"
 
-    def _refuse_estimates(self, where: str) -> None:
-        if self._estimates_classes or (self.priors is not None and self.solver != "svd"):
+    def require_pooled(self, where: str) -> None:
+        """Raise if the moments of all classes together do not tell the covariance."""
+        if self.estimates_classes or (self.priors is not None and self.solver != "svd"):
             raise InputError(
                 f"{where} keeps the pooled scatter of the classes, from which shrinkage='auto', a "
                 "covariance_estimator, or the priors of 'eigen' and 'lsqr' cannot be had; use "
                 "solver='svd' or a fixed shrinkage, or fit all rows at once."
             )
 
-    def _shrunk(self, S_w: Floats) -> Floats:
-        return shrink(S_w, float(self.shrinkage)) if self._shrinks else S_w
+    def pooled(self, moments: Moments) -> Floats:
+        """S_w from the moments of the classes."""
+        S_w = moments.scatter / moments.n_rows
+        return shrink(S_w, float(self.shrinkage)) if self.shrinks else S_w
+
+
+def within_classes(
+    rows: Rows, classes: Array, counts: Floats, pi: Floats, choice: CovarianceChoice, tol: float
+) -> tuple[Floats, Floats, Within]:
+    """The class means, S_w, and S_w in the form in which it is whitened."""
+    # With given priors `eigen` and `lsqr` pool sum pi_c S_c, not the rows as they are.
+    weighs = choice.solver != "svd" and choice.priors is not None
+    grouping = Grouping(classes, pi * counts.sum() / counts if weighs else None)
+    products = product_dtype(rows.dtype, rows.n_rows, rows.n_features)
+    moments = table_moments(rows, products, grouping=grouping)
+    refuse_bad_sums(rows, moments.total + 0.0 * float(moments.mean.sum()))
+    n, mu_c = moments.n_rows, moments.mean
+    if choice.estimates_classes:
+        S_w = class_covariances(rows, grouping, pi, choice.estimator)
+        return mu_c, S_w, diagonalise(S_w)
+    S_w = choice.pooled(moments)
+    within = diagonalise(S_w)
+    if not choice.shrinks:
+        within = refine_small_variances(within, rows, grouping, mu_c, n, products, tol)
+    return mu_c, S_w, within

@@ -22,25 +22,19 @@ Beyond the memory budget, or when `n_landmarks` asks for it: landmark MDS, O(L m
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import as_rows, is_streamed, require_memory, spans
-from nearfold.errors import InputError, NearfoldWarning, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme
-from nearfold.linalg import axis_signs, clamp_spectrum
+from nearfold.blocks import as_rows, is_streamed, require_memory
+from nearfold.errors import InputError, warn
+from nearfold.inputs import check_distances, check_table, refuse_extreme, take_names
+from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, coordinates, positive_pairs
 from nearfold.linalg.krylov import TopPairs, lanczos_bytes
@@ -48,15 +42,17 @@ from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
     in_learned_space,
+    is_precomputed,
     learn_metric,
     learner_state,
 )
 from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, negative_share
-from nearfold.methods.pca import PCA
+from nearfold.methods.principal_coordinates import PrincipalCoordinates, pad_columns
+from nearfold.methods.reduction import COLUMNS, Embedding
 from nearfold.neighbors import is_euclidean, is_learner
 from nearfold.notation import Array, Floats
-from nearfold.run import map_in_order, reporting
-from nearfold.state import State, array, names, nested, number, optional, size, text
+from nearfold.run import reporting
+from nearfold.state import array, nested, number, optional, text
 
 _CELLS = 2**20  # distances of new rows held by one task
 
@@ -87,7 +83,7 @@ def classical_mds(
     return Scaling(lam, V, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs)
 
 
-class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ClassicalMDS(Embedding):
     """Classical MDS of a table or of a matrix of distances.
 
     X may be a file (.npy, .parquet, .csv) with the Euclidean metric. `transform` places new rows:
@@ -150,11 +146,9 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         "verbose": ["verbose"],
     }
 
-    fitted_state = State(
+    fitted_state = COLUMNS.extended(
         check_landmarks,
-        ("feature_names_in_", "_D"),
-        n_features_in_=size("d"),
-        feature_names_in_=names("d"),
+        ("_D",),
         metric_learner_=learner_state,
         embedding_=array("m k"),
         eigenvalues_=array("k", least=0),
@@ -162,7 +156,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         approximation_=optional(text()),
         landmarks_=optional(array("l", "i", below="m")),
         _map=optional(nested(GowerMap, n="l")),
-        _pca=optional(nested(PCA)),
+        _principal=optional(nested(PrincipalCoordinates, k="k", w="w")),
         _fit_X=optional(array("m w")),
         _D=array("m m", least=0),
     )
@@ -184,110 +178,88 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> ClassicalMDS:
         """Find the coordinates of the rows of X, or of the objects whose distances X holds."""
-        self.fit_transform(X, y)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Fit, and return `embedding_`."""
         euclidean = is_learner(self.metric) or is_euclidean(self.metric, 2, self.metric_params)
         by_axes = euclidean and self.n_landmarks is None
         self.landmarks_: Any = None
         self.approximation_: str | None = None
         self.negative_share_ = 0.0
-        self.embedding_: Floats
         self.__dict__.pop("_D", None)
         self._map: GowerMap | None = None
-        self._pca: PCA | None = None
+        self._principal: PrincipalCoordinates | None = None
+        self._fit_X: Any = None
         with reporting(self.verbose):
             if is_streamed(X):
                 if not by_axes or is_learner(self.metric):
                     raise InputError("a file needs metric='euclidean' and n_landmarks=None.")
                 self.metric_learner_ = None
                 self._fit_principal(as_rows(X))
-                return self.embedding_
+                return self
             given, X = X, check_table(self, X, reset=True)
-            self.metric_learner_, rows = learn_metric(self.metric, X, given, y)
+            self.metric_learner_, self._fit_X = learn_metric(self.metric, X, given, y)
             if by_axes:
-                self._fit_principal(rows)
+                self._fit_principal(self._fit_X)
             else:
-                self._fit_distances(rows)
+                self._fit_distances(self._fit_X)
         self.embedding_ = self.embedding_.astype(X.dtype, copy=False)
-        return self.embedding_
+        return self
 
     def _fit_principal(self, rows: Any) -> None:
-        """Euclidean distances of features: their inner products are those of PCA."""
-        table = isinstance(rows, np.ndarray)
-        most = min(rows.shape) if table else rows.n_features
-        with warnings.catch_warnings():
-            # Coordinates beyond the rank are zero here: nothing is arbitrary, nothing to say.
-            warnings.filterwarnings("ignore", "n_components", NearfoldWarning)
-            self._pca = PCA(min(self.n_components, most)).fit(rows)
-        if not table:
-            self.n_features_in_ = self._pca.n_features_in_
-            if hasattr(self._pca, "feature_names_in_"):
-                self.feature_names_in_ = self._pca.feature_names_in_
-        self._fit_X: Any = rows
-        self.embedding_ = self._by_axes(rows)
-        self.eigenvalues_ = self._pad(self._pca.singular_values_[None] ** 2)[0]
-
-    def _by_axes(self, rows: Any) -> Floats:
-        assert self._pca is not None
-        lam = clamp_spectrum(self._pca.singular_values_**2, self._pca.components_.dtype)
-        Z = self._pca.transform(rows)
-        Z = Z.to_array() if is_streamed(Z) else Z
-        Z[:, lam == 0] = 0.0
-        return self._pad(Z)
+        """Euclidean distances of features."""
+        self._fit_X = rows
+        self._principal = PrincipalCoordinates.of(rows, self.n_components)
+        if not isinstance(rows, np.ndarray):
+            take_names(self, rows)
+        self.embedding_ = self._principal.place(rows)
+        self.eigenvalues_ = self._principal.eigenvalues
 
     def _fit_distances(self, X: Array) -> None:
-        if self._is_precomputed():
+        precomputed = is_precomputed(self.metric)
+        if precomputed:
             check_distances(X)
-        self._fit_X = X
         chosen = self._count_landmarks(X)
         self.approximation_ = chosen.note
         if chosen.count is not None:
             self._fit_landmarks(X, chosen.count)
             return
         D = self._measure().all(X.dtype)
-        if not self._is_precomputed():
+        if not precomputed:
             self._D = D
         scaling = classical_mds(D, self.n_components, n_jobs=self.n_jobs)
-        self.negative_share_ = negative_share(scaling.B, scaling.pairs)
-        self._warn_of_negative(scaling.pairs.values)
         self._map = scaling.place
-        self.embedding_ = scaling.Z.astype(X.dtype)
-        self.eigenvalues_ = scaling.lam.astype(X.dtype)
+        self._keep(scaling.Z, scaling.lam, X.dtype)
+        self._look_for_negative(scaling.B, scaling.pairs)
 
     def _count_landmarks(self, X: Array) -> LandmarkCount:
         m, k, itemsize = len(X), self.n_components, X.dtype.itemsize
         # A matrix that was given is scaled where it is.
-        held = self._is_precomputed()
+        held = is_precomputed(self.metric)
         needed = 0.0 if held else itemsize * m * m + lanczos_bytes(m, k, itemsize)
         return LandmarkCount.choose(
             m, k, self.n_landmarks, needed=needed, itemsize=itemsize, method="landmark MDS"
         )
 
     def _fit_landmarks(self, X: Array, count: int) -> None:
-        landmarks, D = self._measure().to_landmarks(count, X.dtype)
+        self.landmarks_, D = self._measure().to_landmarks(count, X.dtype)
         refuse_extreme(float(D[:, 0].max()), X.dtype)
-        self._map, Z, lam, B, pairs = landmark_mds(D, landmarks, self.n_components)
-        self.negative_share_ = negative_share(B, pairs)
-        self._warn_of_negative(pairs.values[: self.n_components])
-        self.landmarks_ = landmarks
-        self.embedding_ = self._pad(Z).astype(X.dtype)
-        self.eigenvalues_ = self._pad(lam[None])[0].astype(X.dtype)
+        self._map, Z, lam, B, pairs = landmark_mds(D, self.landmarks_, self.n_components)
+        self._keep(Z, lam, X.dtype)
+        self._look_for_negative(B, pairs)
 
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
+    def _keep(self, Z: Floats, lam: Floats, dtype: Any) -> None:
+        self.embedding_ = pad_columns(Z, self.n_components).astype(dtype)
+        self.eigenvalues_ = pad_columns(lam[None], self.n_components)[0].astype(dtype)
 
     def _measure(self) -> Dissimilarities:
         return Dissimilarities(self._fit_X, self.metric, self.metric_params, self.n_jobs)
 
-    def _warn_of_negative(self, values: Floats) -> None:
+    def _look_for_negative(self, B: CentredSquaredDistances, pairs: TopPairs) -> None:
+        """Measure, and warn of, the share of negative eigenvalues."""
+        self.negative_share_ = negative_share(B, pairs)
         if self.negative_share_ > 0:
-            chosen = int((values <= 0).sum())
+            chosen = int((pairs.values[: self.n_components] <= 0).sum())
             cut = f", and {chosen} of the coordinates asked for are 0" if chosen else ""
             warn(
                 "the distances are not Euclidean: negative eigenvalues hold about "
@@ -295,35 +267,26 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"{cut}.",
             )
 
-    def _pad(self, Z: Floats) -> Floats:
-        missing = self.n_components - Z.shape[1]
-        return np.pad(Z, ((0, 0), (0, missing))) if missing > 0 else Z
-
     def transform(self, X: Any) -> Floats:
         """Place rows: features, or their distances to the fitted rows."""
         check_is_fitted(self)
-        if is_streamed(X) and self._pca is not None and self.metric_learner_ is None:
-            return self._by_axes(X)
+        if is_streamed(X) and self._principal is not None and self.metric_learner_ is None:
+            return self._principal.place(X)
         given, X = X, check_table(self, X, reset=False)
         rows = in_learned_space(self.metric_learner_, X, given)
-        Z = self._by_axes(rows) if self._pca is not None else self._place(rows)
+        Z = self._place(rows) if self._principal is None else self._principal.place(rows)
         return Z.astype(X.dtype, copy=False)
 
     def _place(self, X: Array) -> Floats:
         assert self._map is not None
-        place, measure = self._map.place, self._measure().among(self.landmarks_)
-        step = max(1, _CELLS // max(1, len(self._map.row_means)))
-        parts = map_in_order(
-            lambda some: place(measure.between(X[some])), spans(len(X), step), n_jobs=self.n_jobs
-        )
-        return self._pad(np.concatenate(list(parts)))
+        parts = self._measure().among(self.landmarks_).place(X, self._map.place, _CELLS)
+        return pad_columns(np.concatenate(parts), self.n_components)
 
     @property
     def dissimilarity_matrix_(self) -> Floats:
         """The distances between the fitted rows; computed when asked for, if not needed before."""
-        if not hasattr(self, "embedding_"):
-            raise AttributeError("dissimilarity_matrix_: fit first.")
-        if self._is_precomputed():
+        check_is_fitted(self)
+        if is_precomputed(self.metric):
             return self._fit_X
         if not hasattr(self, "_D"):
             if not isinstance(getattr(self, "_fit_X", None), np.ndarray):
@@ -336,16 +299,11 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __getstate__(self) -> dict[str, Any]:
         """The PCA way does not need the rows: they are not stored with the model."""
         state = dict(super().__getstate__())
-        if state.get("_pca") is not None:
+        if state.get("_principal") is not None:
             state["_fit_X"] = None
         return state
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.pairwise = is_precomputed(self.metric)
         return tags

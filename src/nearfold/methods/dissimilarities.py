@@ -5,17 +5,25 @@ Not an estimator but what ClassicalMDS and MDS share.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import spans
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric import check_metric_name
 from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order
 from nearfold.state import Sizes, fitted, optional, require
+
+
+def is_precomputed(metric: Any) -> bool:
+    """Whether rows are given as their dissimilarities."""
+    return isinstance(metric, str) and metric == "precomputed"
 
 
 def learn_metric(metric: Any, X: Array, given: Any, y: Any) -> tuple[Any, Array]:
@@ -59,11 +67,12 @@ class Dissimilarities:
         self, X: Array, metric: Any, params: dict[str, Any] | None, n_jobs: int | None = None
     ) -> None:
         self.X = X
+        self.n_jobs = n_jobs
         self.measure: Distances | None = None  # None: X holds the dissimilarities
         self.columns: Ints | None = None
         if is_learner(metric):
             self.measure = Distances(X, "euclidean", n_jobs=n_jobs)
-        elif not (isinstance(metric, str) and metric == "precomputed"):
+        elif not is_precomputed(metric):
             self.measure = Distances(X, metric, params, n_jobs=n_jobs)
 
     def among(self, rows: Ints | None) -> Dissimilarities:
@@ -91,3 +100,15 @@ class Dissimilarities:
         if self.measure is None:
             return Q if self.columns is None else Q[:, self.columns]
         return self.measure.between(Q, self.measure.X)
+
+    def place(
+        self, Q: Array, task: Callable[[Array], Any], cells: int, label: str | None = None
+    ) -> list[Any]:
+        """What a task makes of the dissimilarities of rows Q, at most `cells` of them at a time."""
+        n = len(self.X) if self.columns is None else len(self.columns)
+        parts = spans(len(Q), max(1, cells // max(1, n)))
+        return list(
+            map_in_order(
+                lambda some: task(self.between(Q[some])), parts, n_jobs=self.n_jobs, label=label
+            )
+        )

@@ -29,18 +29,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-    clone,
-)
+from sklearn.base import _fit_context
 from sklearn.neighbors import VALID_METRICS
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import InputError, warn
+from nearfold.errors import warn
 from nearfold.graph import (
     POLICIES,
     ConnectedGraph,
@@ -49,23 +43,23 @@ from nearfold.graph import (
     all_geodesics,
     apply_policy,
     neighbourhood_graph,
-    tree_from,
 )
 from nearfold.graph.build import graph_of_matrix
-from nearfold.inputs import check_table, refuse_extreme
-from nearfold.linalg.centred import CentredSquaredDistances
+from nearfold.inputs import check_table
 from nearfold.methods.classical_mds import classical_mds
-from nearfold.methods.dissimilarities import in_learned_space
+from nearfold.methods.dissimilarities import in_learned_space, is_precomputed
 from nearfold.methods.isomap_extension import (
     GeodesicExtension,
     Piece,
-    check_regressor,
-    count_landmarks,
+    check_asked,
+    check_neighbourhood,
+    fit_regressor,
     measured_index,
 )
+from nearfold.methods.isomap_landmarks import count_landmarks, embed_by_landmarks
 from nearfold.methods.kernel_pca import KernelPCA
-from nearfold.methods.landmark_mds import landmark_mds, spread_landmarks
 from nearfold.methods.neighbor_search import NearestNeighbors
+from nearfold.methods.reduction import COLUMNS, Embedding
 from nearfold.neighbors import (
     EuclideanIndex,
     LearnedIndex,
@@ -76,7 +70,7 @@ from nearfold.neighbors import (
 )
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import Sizes, State, array, fitted, names, nested, optional, require, size, text
+from nearfold.state import array, fitted, nested, optional, text
 
 
 def connected_graph(
@@ -100,19 +94,6 @@ def embed_exactly(
     D = all_geodesics(graph, dtype, n_jobs, method)
     mds = classical_mds(D, k, tol, n_jobs)
     return Piece(rows, D, None, mds.place, mds.Z, mds.lam, mds.V)
-
-
-def embed_by_landmarks(rows: Ints, graph: Graph, k: int, dtype: Any, count: int) -> Piece:
-    """Steps 2 and 3 with landmarks, each as far as possible from those before it."""
-    lengths = graph.lengths.astype(dtype, copy=False)
-    landmarks, D = spread_landmarks(
-        lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
-    )
-    refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
-    place, Z, lam, *_ = landmark_mds(D, landmarks, k)
-    missing = k - Z.shape[1]
-    Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
-    return Piece(rows, D, landmarks, place, Z, lam, None)
 
 
 def isomap(
@@ -139,17 +120,7 @@ def isomap(
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
-def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
-    """As many axes as were asked for, and one kind of neighbourhood."""
-    check_regressor(values, sizes)
-    require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
-    if "n_neighbors" in values:
-        one = (values["n_neighbors"] is None) != (values["radius"] is None)
-        require(one, "n_neighbors or radius, not both")
-        require((values["n_neighbors"] or 0) < sizes["m"], "n_neighbors: more than there are")
-
-
-class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Isomap(Embedding):
     """Isomap: exact where the geodesics fit the memory budget, by landmarks beyond.
 
     `transform` of the fitted rows is `embedding_` with extension="geodesic" (with landmarks, too).
@@ -253,11 +224,9 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    fitted_state = State(
-        _check_asked,
-        ("feature_names_in_", "regressor_"),
-        n_features_in_=size("d"),
-        feature_names_in_=names("d"),
+    fitted_state = COLUMNS.extended(
+        check_asked,
+        ("regressor_",),
         embedding_=array("m k"),
         label_=array("m", "i", least=0),
         landmarks_=optional(array("*", "i", below="m")),
@@ -310,7 +279,10 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Isomap:
         """Find the coordinates of the rows of X (or of distances, metric="precomputed")."""
         given, X = X, check_table(self, X, reset=True, accept_sparse=True, finite=False)
-        self._check_options(X)
+        precomputed = is_precomputed(self.metric)
+        check_neighbourhood(X, self.n_neighbors, self.radius, precomputed)
+        if self.max_iter is not None:
+            warn("max_iter has no effect: the eigenvalue solver iterates until it converges.")
         with reporting(self.verbose):
             self.index_ = build_index(
                 given if is_learner(self.metric) and hasattr(given, "columns") else X,
@@ -325,62 +297,23 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
             index = measured_index(self.index_)
             connected = connected_graph(
-                index, self.n_neighbors, self.radius, self.disconnected, self._is_precomputed()
+                index, self.n_neighbors, self.radius, self.disconnected, precomputed
             )
             k, method = self.n_components, "FW" if self.path_method == "FW" else "D"
             chosen = count_landmarks(
                 connected, k, self.n_landmarks, X.dtype.itemsize, method, self.n_jobs
             )
             pieces = isomap(connected, k, X.dtype, chosen.count, self.tol, method, self.n_jobs)
-        self.approximation_ = chosen.note
-        self.label_ = connected.label
+        self.label_, self.approximation_ = connected.label, chosen.note
         landmarks = pieces[0].landmarks
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
-        self._extension = GeodesicExtension(pieces, X.shape[0], self._is_precomputed())
-        self.embedding_ = self._extension.embedding(
-            index, self.n_neighbors or 5, X.dtype, self.n_jobs
-        )
-        self._fit_regressor(index.X)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Fit, and return `embedding_`."""
-        return self.fit(X, y).embedding_
-
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
-
-    def _check_options(self, X: Any) -> None:
-        if self.n_neighbors is not None and self.radius is not None:
-            raise InputError(
-                "Both n_neighbors and radius are provided. Use Isomap(radius="
-                f"{self.radius}, n_neighbors=None) if intended to use radius-based neighbors"
-            )
-        if self.n_neighbors is None and self.radius is None:
-            raise InputError("give n_neighbors, or radius with n_neighbors=None.")
-        if self.max_iter is not None:
-            warn("max_iter has no effect: the eigenvalue solver iterates until it converges.")
-        m = X.shape[0]
-        if self._is_precomputed() and m != X.shape[1]:
-            raise InputError(
-                "Precomputed distances must be a square matrix, one row and one column per "
-                f"sample; this one is {m} x {X.shape[1]}."
-            )
-        if self.n_neighbors is not None and self.n_neighbors >= m:
-            raise InputError(
-                f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = "
-                f"{self.n_neighbors} (a row is not its own neighbour)."
-            )
-
-    def _fit_regressor(self, X: Any) -> None:
+        self._extension = GeodesicExtension(pieces, X.shape[0], precomputed)
+        near = self.n_neighbors or 5
+        self.embedding_ = self._extension.embedding(index, near, X.dtype, self.n_jobs)
         self.__dict__.pop("regressor_", None)
         if self.extension == "regressor":
-            model = self.regressor
-            if model is None:
-                from nearfold.methods.knn import KNeighborsRegressor
-
-                model = KNeighborsRegressor(n_neighbors=min(5, X.shape[0]), weights="distance")
-            self.regressor_ = clone(model).fit(X, self.embedding_)
+            self.regressor_ = fit_regressor(self.regressor, index.X, self.embedding_)
+        return self
 
     def transform(self, X: Any) -> Floats:
         """Place new rows by their geodesics to the fitted ones, or by the regressor."""
@@ -396,32 +329,25 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def dist_matrix_(self) -> Floats:
         """The geodesics between fitted rows (m, m), or to the landmarks (m, L)."""
-        if not hasattr(self, "_extension"):
-            raise AttributeError("dist_matrix_: fit first.")
+        check_is_fitted(self)
         return self._extension.dist_matrix()
 
     @property
     def nbrs_(self) -> NearestNeighbors:
         """The neighbour search over the fitted rows, as scikit-learn's Isomap holds it."""
-        if not hasattr(self, "index_"):
-            raise AttributeError("nbrs_: fit first.")
+        check_is_fitted(self)
         return NearestNeighbors.from_index(
             self.index_,
             self,
             n_neighbors=self.n_neighbors or 5,
             radius=self.radius if self.radius is not None else 1.0,
             algorithm=self.neighbors_algorithm,
-            metric=self.metric,
-            p=self.p,
-            metric_params=self.metric_params,
-            n_jobs=self.n_jobs,
         )
 
     @property
     def kernel_pca_(self) -> KernelPCA:
         """The kernel PCA of -1/2 D o D that this is, as scikit-learn's Isomap holds it."""
-        if not hasattr(self, "_extension"):
-            raise AttributeError("kernel_pca_: fit first.")
+        check_is_fitted(self)
         first = self._extension.pieces[0]
         if first.V is None:
             raise AttributeError("kernel_pca_: landmark Isomap has none.")
@@ -432,19 +358,10 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def reconstruction_error(self) -> float:
         """|K(D) - K(D_fit)|_F / m, where K is the centred -1/2 D o D; of the first piece."""
         check_is_fitted(self)
-        first = self._extension.pieces[0]
-        if first.landmarks is not None:
-            raise InputError("reconstruction_error needs all geodesics: fit without landmarks.")
-        left = CentredSquaredDistances(first.D).squared_norm() - float(first.lam @ first.lam)
-        return float(np.sqrt(max(left, 0.0)) / len(first.rows))
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return self._extension.reconstruction_error()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = not is_learner(self.metric)
-        tags.input_tags.pairwise = self._is_precomputed()
+        tags.input_tags.pairwise = is_precomputed(self.metric)
         return tags

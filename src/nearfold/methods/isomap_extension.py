@@ -1,4 +1,4 @@
-"""Isomap's pieces, their landmarks, and new rows: their geodesics, and where they lie.
+"""Isomap's pieces, and new rows: their geodesics, and where they lie.
 
 A new row is joined to its nearest fitted rows (k of them, or all within the radius), so that its
 geodesic to row t is min over these of (distance + geodesic from there to t). Gower's formula with
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError
-from nearfold.graph import ConnectedGraph, side_by_side
-from nearfold.graph.paths import geodesics_bytes
+from nearfold.graph import side_by_side
+from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap
-from nearfold.linalg.krylov import lanczos_bytes
-from nearfold.methods.landmark_mds import LandmarkCount
+from nearfold.methods.knn import KNeighborsRegressor
 from nearfold.neighbors import LearnedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
@@ -34,36 +34,44 @@ def measured_index(index: Any) -> Any:
     return index.index if isinstance(index, LearnedIndex) else index
 
 
-def count_landmarks(
-    connected: ConnectedGraph,
-    k: int,
-    n_landmarks: int | None,
-    itemsize: int,
-    method: str = "D",
-    n_jobs: int | None = None,
-) -> LandmarkCount:
-    """How many landmarks all pieces get, from what their geodesics need."""
-    graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
-    largest = max(sizes)
-    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
-    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
-    if n_landmarks is not None and n_landmarks > max(k, largest):
-        n_landmarks = None  # every row is one: that is the exact method
-    return LandmarkCount.choose(
-        sum(sizes) if n_landmarks is None else largest,
-        k,
-        n_landmarks,
-        needed=needed,
-        itemsize=itemsize,
-        method="landmark Isomap",
-        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
-    )
+def fit_regressor(regressor: Any, X: Any, Z: Floats) -> Any:
+    """The book's way to new rows: a regressor trained on the rows X and their coordinates Z."""
+    if regressor is None:
+        regressor = KNeighborsRegressor(n_neighbors=min(5, X.shape[0]), weights="distance")
+    return clone(regressor).fit(X, Z)
 
 
-def check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
-    """The regressor takes rows as the index measures them."""
+def check_neighbourhood(X: Any, k: int | None, radius: float | None, precomputed: bool) -> None:
+    """Raise unless one kind of neighbourhood is asked for, and the rows of X have it."""
+    if k is not None and radius is not None:
+        raise InputError(
+            "Both n_neighbors and radius are provided. Use Isomap(radius="
+            f"{radius}, n_neighbors=None) if intended to use radius-based neighbors"
+        )
+    if k is None and radius is None:
+        raise InputError("give n_neighbors, or radius with n_neighbors=None.")
+    m, d = X.shape
+    if precomputed and m != d:
+        raise InputError(
+            "Precomputed distances must be a square matrix, one row and one column per "
+            f"sample; this one is {m} x {d}."
+        )
+    if k is not None and k >= m:
+        raise InputError(
+            f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = {k} (a row is "
+            "not its own neighbour)."
+        )
+
+
+def check_asked(values: dict[str, Any], sizes: Sizes) -> None:
+    """What a fitted Isomap holds is what its parameters ask for."""
     width = getattr(values.get("regressor_"), "n_features_in_", None)
     require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
+    require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
+    if "n_neighbors" in values:
+        one = (values["n_neighbors"] is None) != (values["radius"] is None)
+        require(one, "n_neighbors or radius, not both")
+        require((values["n_neighbors"] or 0) < sizes["m"], "n_neighbors: more than there are")
 
 
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:
@@ -231,6 +239,14 @@ class GeodesicExtension:
             among = piece.rows if piece.landmarks is None else piece.rows[piece.landmarks]
             D[np.ix_(piece.rows, among)] = piece.D
         return D
+
+    def reconstruction_error(self) -> float:
+        """|B - Z Z^T|_F / n of the first piece."""
+        first = self.pieces[0]
+        if first.landmarks is not None:
+            raise InputError("reconstruction_error needs all geodesics: fit without landmarks.")
+        left = CentredSquaredDistances(first.D).squared_norm() - float(first.lam @ first.lam)
+        return float(np.sqrt(max(left, 0.0)) / len(first.rows))
 
 
 def _place_in(piece: Piece, lists: NeighbourLists, some: Ints, n_jobs: int | None) -> Floats:

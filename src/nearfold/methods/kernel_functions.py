@@ -47,7 +47,7 @@ class KernelFunction:
     """A kernel with its parameters, and the centre it measures from."""
 
     fitted_state = State(
-        kernel=text(*NAMES, "precomputed"),
+        kernel=text(*NAMES),
         gamma=number(least=0),
         degree=number(least=0),
         coef0=number(),

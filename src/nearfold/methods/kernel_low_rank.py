@@ -16,26 +16,15 @@ from scipy import linalg
 from nearfold.blocks import get_memory, require_memory, show_bytes, spans
 from nearfold.linalg import clamp_spectrum, top_eigenpairs
 from nearfold.linalg.pivoted import LowRank, pivoted_cholesky
+from nearfold.methods.kernel_axes import PivotAxes
 from nearfold.methods.kernel_functions import KernelFunction
-from nearfold.notation import Floats, Ints
-from nearfold.run import map_in_order
+from nearfold.methods.kernel_routes import FoundAxes
+from nearfold.notation import Floats
+from nearfold.run import map_in_order, random_state
 
 _SHARE = 1e-3  # of the trace that may be missing when the budget forces a low rank
 _MOST_RANK = 3000
 _CELLS = 2**18  # values of the rows and of F that one task works on
-
-
-@dataclass(frozen=True)
-class LowRankAxes:
-    """Eigenpairs of the centred F F^T, and what places new rows: K(x, pivots) @ axes - offset."""
-
-    lam: Floats  # (k,)
-    V: Floats  # (m, k)
-    axes: Floats  # (r, k)
-    offset: Floats  # (k,)
-    pivots: Ints  # (r,)
-    trace: float
-    left: float  # trace of K - F F^T: no eigenvalue is short by more
 
 
 def factor_bytes(m: int, d: int, r: int, k: int, itemsize: int) -> float:
@@ -72,24 +61,35 @@ def rank_limits(low_rank: Any, m: int, d: int, k: int, itemsize: int) -> RankLim
     return RankLimits(low, share, note)
 
 
-def low_rank_axes(
-    X: Any, function: KernelFunction, k: int, limits: RankLimits, rng: Any, n_jobs: int | None
-) -> LowRankAxes:
+def low_rank_route(
+    X: Any, function: KernelFunction, k: int, low_rank: Any, seed: Any, n_jobs: int | None
+) -> FoundAxes:
     """The k largest eigenpairs of the centred kernel of X, as far as a factor of low rank goes."""
+    m, d = X.shape
+    limits = rank_limits(low_rank, m, d, k, X.dtype.itemsize)
     factor = pivoted_cholesky(
         lambda rows, columns: function.between(X[rows], X[columns]),
         function.diagonal(X),
         limits.most,
         limits.share,
-        rng,
+        random_state(seed),
         X.dtype,
         n_jobs,
-        step=max(64, _CELLS // max(256, X.shape[1])),
+        step=max(64, _CELLS // max(256, d)),
     )
-    return _axes_of(factor, k, X.dtype, n_jobs)
+    gram, lam, V, axes, offset = _axes_of(factor, k, X.dtype, n_jobs)
+    trace = float(np.trace(gram)) + factor.left
+    share = factor.left / trace if trace > 0 else 0.0
+    note = (
+        f"randomly pivoted Cholesky of rank {len(factor.pivots)}: {share:.2%} of the trace is left "
+        f"over, no eigenvalue is short by more than {factor.left:.4g}{limits.note}"
+    )
+    found = PivotAxes(lam, V, function, X[factor.pivots], factor.pivots, axes, offset)
+    return FoundAxes(found, trace, "low rank", factor.left, note)
 
 
-def _axes_of(factor: LowRank, k: int, dtype: Any, n_jobs: int | None) -> LowRankAxes:
+def _axes_of(factor: LowRank, k: int, dtype: Any, n_jobs: int | None) -> tuple[Floats, ...]:
+    """F^T J F (r, r), its k largest eigenvalues, V (m, k), and axes and offset of PivotAxes."""
     F = factor.F
     m, r = F.shape
     few = spans(m, max(64, _CELLS // max(1, r)))
@@ -118,5 +118,4 @@ def _axes_of(factor: LowRank, k: int, dtype: Any, n_jobs: int | None) -> LowRank
         pass
     L = np.tril(F[factor.pivots].astype(np.float64))
     axes = linalg.solve_triangular(L.T, U, lower=False)
-    trace = float(np.trace(gram)) + factor.left
-    return LowRankAxes(lam, V, axes, mean @ U, factor.pivots, trace, factor.left)
+    return gram, lam, V, axes, mean @ U

@@ -31,43 +31,37 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import _fit_context
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import spans
-from nearfold.errors import InputError, warn
+from nearfold.errors import InputError
 from nearfold.inputs import check_table
-from nearfold.linalg import axis_signs, clamp_spectrum, top_eigenpairs
+from nearfold.linalg import top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
-from nearfold.linalg.krylov import TopPairs
+from nearfold.methods.kernel_axes import KernelAxes, LinearAxes, PivotAxes, RowAxes
 from nearfold.methods.kernel_functions import NAMES, KernelFunction, tile_side
-from nearfold.methods.kernel_low_rank import low_rank_axes, rank_limits
-from nearfold.methods.kernel_preimage import learn_from_all, learn_from_some, reconstruct
+from nearfold.methods.kernel_low_rank import low_rank_route
+from nearfold.methods.kernel_preimage import PreImage, learn_from_all, learn_from_some
 from nearfold.methods.kernel_routes import (
+    FoundAxes,
     choose_route,
+    clamp_and_warn,
     given_kernel,
-    linear_axes,
+    linear_route,
     refuse_overflowing,
     solved_densely,
     warn_of_no_variation,
 )
-from nearfold.methods.principal_components import center_and_project
+from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
-from nearfold.run import map_in_order, random_state, reporting
+from nearfold.run import reporting
 from nearfold.state import (
     Sizes,
-    State,
     any_of,
     array,
     matrix,
-    names,
     nested,
     number,
     optional,
@@ -96,56 +90,29 @@ def kernel_operator(
     return ComputedKernel(tile, diagonal, X.dtype, n_jobs, side=tile_side(X.shape[1]))
 
 
-def kernel_axes(B: DoublyCentred, k: int, tol: float, max_iter: int | None) -> TopPairs:
-    """The k largest eigenpairs of the centred kernel."""
+def largest_eigenpairs(
+    B: DoublyCentred, k: int, tol: float, max_iter: int | None
+) -> tuple[Floats, Floats]:
+    """lam and V of the centred kernel; lam is 0 where it is negative, or the rounding of K."""
     if not (isinstance(B, HeldKernel) and solved_densely(B.n, k)):
-        return B.top(k, tol, max_passes=max_iter or 300)  # (10.24)
-    C = B.K.astype(np.float64)
-    C -= C.mean(axis=0)
-    C -= C.mean(axis=1, keepdims=True)
-    found = top_eigenpairs(C, k, name="the centred kernel")  # (10.24)
-    return TopPairs(found.values, found.vectors.astype(B.dtype), np.zeros(k), 0.0, 1)
-
-
-def unit_axes(V: Floats, lam: Floats) -> Floats:
-    """alpha, with which w_j = sum_i alpha_ij phi(x_i) has unit length; 0 where lam is."""
-    return np.asarray(V / np.sqrt(np.where(lam > 0, lam, np.inf)))  # (10.22)
-
-
-def project(K: Array, row_means: Floats, alpha: Floats) -> Floats:
-    """New rows from their kernel values K (b, m), which are overwritten."""
-    K -= row_means.astype(K.dtype)
-    K -= K.mean(axis=1, keepdims=True)
-    return np.asarray(K @ alpha)  # (10.25)
-
-
-def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
-    """Eigenvalues with rounding and negative ones set to zero, the latter with a warning."""
-    largest = max(float(lam.max(initial=0.0)), 0.0)
-    negative = lam[lam < -(float(np.finfo(dtype).eps) ** 0.5) * largest]
-    if len(negative):
-        warn(
-            f"the kernel is not positive semi-definite: {len(negative)} of the eigenvalues found "
-            f"are negative, down to {negative.min():.3g} (the largest is {largest:.3g}). They are "
-            "clamped to 0.",
-        )
-    return clamp_spectrum(lam, dtype)
+        pairs = B.top(k, tol, max_passes=max_iter or 300)  # (10.24)
+        lam, V = pairs.values, pairs.vectors
+    else:
+        C = B.K.astype(np.float64)
+        C -= C.mean(axis=0)
+        C -= C.mean(axis=1, keepdims=True)
+        found = top_eigenpairs(C, k, name="the centred kernel")  # (10.24)
+        lam, V = found.values, found.vectors.astype(B.dtype)
+    lam = clamp_and_warn(lam, B.dtype)
+    return np.where(lam > B.noise(), lam, 0.0), V
 
 
 def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
-    route, given = held["route_"], held["_function"].kernel == "precomputed"
-    needs = {
-        "principal": {"_linear_mean", "_linear_axes"},
-        "low rank": {"X_fit_", "_pivots", "_pivot_axes", "_pivot_offset", "rank_"},
-    }.get(route, {"_row_means"} if given else {"_row_means", "X_fit_"})
-    require(needs <= set(held), f"fields that route {route!r} needs are missing")
-    back = {"dual_coef_", "X_transformed_fit_", "_back", "_back_mean"}
-    require(not back & set(held) or back <= set(held), "half of a pre-image")
-    rows = sizes.get("r" if route == "low rank" else "n")
-    require("X_fit_" not in held or held["X_fit_"].shape[0] == rows, "X_fit_ of another size")
+    require(held["route_"] in held["_axes"].routes, f"axes of another route than {held['route_']}")
+    require(("_preimage" in held) == ("dual_coef_" in held), "half of a pre-image")
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelPCA(Reduction):
     """Kernel PCA, exact where the kernel fits the memory budget, of low rank beyond.
 
     Parameters
@@ -248,16 +215,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "verbose": ["verbose"],
     }
 
-    fitted_state = State(
-        _also=_check_route,
-        _optional=(
-            "feature_names_in_", "X_fit_", "gamma_", "explained_variance_",
-            "explained_variance_ratio_", "rank_", "trace_left_", "eigenvalue_error_", "_row_means",
-            "_linear_mean", "_linear_axes", "_pivots", "_pivot_axes", "_pivot_offset", "_back",
-            "_back_mean", "dual_coef_", "X_transformed_fit_",
+    fitted_state = COLUMNS.extended(
+        _check_route,
+        (
+            "X_fit_", "gamma_", "explained_variance_",
+            "explained_variance_ratio_", "rank_", "trace_left_", "eigenvalue_error_", "dual_coef_",
+            "X_transformed_fit_", "_preimage",
         ),
-        n_features_in_=size("d", least=1),
-        feature_names_in_=names("d"),
         eigenvalues_=array("k", least=0),
         eigenvectors_=array("n k"),
         explained_variance_=array("k", least=0),
@@ -265,21 +229,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         gamma_=number(least=0),
         route_=text("principal", "held", "computed", "low rank"),
         approximation_=optional(text()),
-        rank_=size("r"),
+        _axes=nested(LinearAxes, RowAxes, PivotAxes, d="d", k="k", p="p"),
+        X_fit_=any_of(array("p d"), matrix("p d")),
+        rank_=size("p"),
         trace_left_=number(least=0),
         eigenvalue_error_=number(least=0),
-        X_fit_=any_of(array("* d"), matrix("* d")),
-        _function=nested(KernelFunction, d="d"),
-        _row_means=array("n"),
-        _linear_mean=array("d"),
-        _linear_axes=array("d k"),
-        _pivots=array("r", "i", below="n"),
-        _pivot_axes=array("r k"),
-        _pivot_offset=array("k"),
-        _back=nested(KernelFunction, d="k"),
-        _back_mean=array("d"),
         dual_coef_=array("q d"),
         X_transformed_fit_=array("q k"),
+        _preimage=nested(PreImage, d="d", k="k"),
     )  # fmt: skip
 
     def __init__(
@@ -331,15 +288,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ) -> KernelPCA:
         """A fitted model of a precomputed kernel whose eigenpairs and row means are known."""
         model = cls(n_components=len(lam), kernel="precomputed")
-        return model.set_eigenpairs(lam, V, row_means, dtype)
+        model.n_features_in_, model.route_, model.approximation_ = len(V), "held", None
+        return model.set_axes(RowAxes(lam.astype(dtype), V.astype(dtype), None, None, row_means))
 
-    def set_eigenpairs(self, lam: Floats, V: Floats, row_means: Floats, dtype: Any) -> KernelPCA:
-        """Fit by the eigenpairs and row means of a precomputed kernel."""
-        self.eigenvalues_, self.eigenvectors_ = lam.astype(dtype), V.astype(dtype)
-        self.n_features_in_, self.route_ = len(V), "held"
-        self.approximation_: str | None = None
-        self._function = KernelFunction("precomputed", 1.0, 3, 1, None)
-        self._row_means = row_means
+    def set_axes(self, axes: KernelAxes) -> KernelPCA:
+        """Keep these axes."""
+        self.eigenvalues_, self.eigenvectors_ = axes.lam, axes.V
+        self._axes = axes
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -358,16 +313,63 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.fit_inverse_transform and sparse.issparse(X):
             raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
         self.gamma_ = 1.0 / d if self.gamma is None else self.gamma
-        self._function = self._make_function(self.gamma_)
         k = m if self.n_components is None else min(m, int(self.n_components))
         with reporting(self.verbose):
-            self._solve(X, k)
+            self._keep(self._find_axes(X, self._make_function(self.gamma_), k), X)
             if self.fit_inverse_transform:
                 self._learn_preimage(X)
         return self
 
     def _make_function(self, gamma: float) -> KernelFunction:
         return KernelFunction(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
+
+    def _find_axes(self, X: Any, function: KernelFunction, k: int) -> FoundAxes:
+        if self.kernel == "precomputed":
+            B: DoublyCentred = HeldKernel(given_kernel(X, k, self.n_jobs), self.n_jobs)
+            lam, V = largest_eigenpairs(B, k, self.tol, self.max_iter)
+            return FoundAxes(RowAxes(lam, V, None, None, B.row_means), B.trace, "held")
+        if not callable(self.kernel) and self.kernel != "cosine":
+            refuse_overflowing(X, getattr(self, "feature_names_in_", None))
+        if self.kernel == "linear" and isinstance(self.low_rank, str):
+            return linear_route(X, k)
+        function.measure_from_mean(X)
+        route = choose_route(X, k, self.low_rank, self.copy_X)
+        if route == "low rank":
+            found = low_rank_route(X, function, k, self.low_rank, self.random_state, self.n_jobs)
+        else:
+            held, exact = route == "held", self.low_rank == "never"
+            B = kernel_operator(X, function, k, held=held, exact=exact, n_jobs=self.n_jobs)
+            lam, V = largest_eigenpairs(B, k, self.tol, self.max_iter)
+            rows = X.copy() if self.copy_X else X
+            found = FoundAxes(RowAxes(lam, V, function, rows, B.row_means), B.trace, route)
+        if not found.axes.lam.any():
+            warn_of_no_variation(X)
+        return found
+
+    def _keep(self, found: FoundAxes, X: Any) -> None:
+        """scikit-learn's attributes, and ours."""
+        lam, total = found.axes.lam, found.trace if found.trace > 0 else 1.0
+        kept = (lam > 0) | (not self.remove_zero_eig and self.n_components is not None)
+        axes = found.axes.oriented(kept, X.dtype)
+        self.explained_variance_ = (lam[kept] / max(X.shape[0] - 1, 1)).astype(X.dtype)
+        self.explained_variance_ratio_ = (lam[kept] / total).astype(X.dtype)
+        self.route_, self.approximation_ = found.route, found.approximation
+        if self.kernel != "precomputed":
+            self.X_fit_ = X if isinstance(axes, LinearAxes) else axes.X
+        if isinstance(axes, PivotAxes):
+            self.rank_, self.eigenvalue_error_ = len(axes.pivots), found.left
+            self.trace_left_ = found.left / total
+        self.set_axes(axes)
+
+    def _learn_preimage(self, X: Any) -> None:
+        gamma = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
+        function, Z = self._make_function(gamma), self._embedding()
+        if isinstance(self._axes, PivotAxes):
+            learned = learn_from_some(function, Z, X, self.alpha, self._axes.pivots)
+        else:
+            learned = learn_from_all(function, Z, X, self.alpha, self.n_jobs)
+        self.dual_coef_, self.X_transformed_fit_ = learned.coefficients, learned.centres
+        self._preimage = learned
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """Fit, and return the fitted rows in the new space."""
@@ -377,111 +379,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _embedding(self) -> Floats:
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
-    def _solve(self, X: Any, k: int) -> None:
-        self.approximation_ = None
-        if self.kernel == "precomputed":
-            K = given_kernel(X, k, self.n_jobs)
-            self._keep_exact(HeldKernel(K, self.n_jobs), k, "held")
-            return
-        if not callable(self.kernel) and self.kernel != "cosine":
-            refuse_overflowing(X, getattr(self, "feature_names_in_", None))
-        if self.kernel == "linear" and isinstance(self.low_rank, str):
-            self._solve_linear(X, k)
-            return
-        self._function.measure_from_mean(X)
-        route = choose_route(X, k, self.low_rank, self.copy_X)
-        if route == "low rank":
-            self._solve_low_rank(X, k)
-        else:
-            self.X_fit_ = X.copy() if self.copy_X else X
-            held, exact = route == "held", self.low_rank == "never"
-            B = kernel_operator(X, self._function, k, held=held, exact=exact, n_jobs=self.n_jobs)
-            self._keep_exact(B, k, route)
-        if not self.eigenvalues_.any():
-            warn_of_no_variation(X)
-
-    def _solve_linear(self, X: Any, k: int) -> None:
-        found = linear_axes(X, k)
-        self.route_, self.X_fit_ = "principal", X
-        kept, signs = self._keep(found.lam, found.V, found.trace, X.dtype)
-        self._linear_mean, self._linear_axes = found.mean, found.axes[:, kept] * signs
-
-    def _solve_low_rank(self, X: Any, k: int) -> None:
-        (m, d), itemsize = X.shape, X.dtype.itemsize
-        limits = rank_limits(self.low_rank, m, d, k, itemsize)
-        rng = random_state(self.random_state)
-        found = low_rank_axes(X, self._function, k, limits, rng, self.n_jobs)
-        self.route_ = "low rank"
-        self.rank_, self.eigenvalue_error_ = len(found.pivots), found.left
-        self.trace_left_ = found.left / found.trace if found.trace > 0 else 0.0
-        self.approximation_ = (
-            f"randomly pivoted Cholesky of rank {self.rank_}: {self.trace_left_:.2%} of the trace "
-            f"is left over, no eigenvalue is short by more than {found.left:.4g}{limits.note}"
-        )
-        kept, signs = self._keep(found.lam, found.V, found.trace, X.dtype)
-        self.X_fit_, self._pivots = X[found.pivots], found.pivots
-        self._pivot_axes = found.axes[:, kept] * signs
-        self._pivot_offset = found.offset[kept] * signs
-
-    def _keep_exact(self, B: DoublyCentred, k: int, route: str) -> None:
-        pairs = kernel_axes(B, k, self.tol, self.max_iter)
-        self.route_ = route
-        self._row_means = B.row_means
-        lam = clamp_and_warn(pairs.values, B.dtype)
-        lam = np.where(lam > B.noise(), lam, 0.0)  # what is below is the rounding of K
-        self._keep(lam, pairs.vectors, B.trace, B.dtype)
-
-    def _keep(self, lam: Floats, V: Floats, trace: float, dtype: Any) -> tuple[Array, Array]:
-        """Store the eigenpairs; return which of those given are kept, and their signs."""
-        every = not (self.remove_zero_eig or self.n_components is None)
-        kept = (lam > 0) | every
-        if not kept.all():
-            lam, V = lam[kept], V[:, kept]
-        signs = axis_signs(V.T).astype(dtype)
-        m = len(V)
-        self.eigenvalues_ = lam.astype(dtype)
-        self.eigenvectors_ = V.astype(dtype, copy=False) * signs
-        self.explained_variance_ = (lam / max(m - 1, 1)).astype(dtype)
-        self.explained_variance_ratio_ = (lam / (trace if trace > 0 else 1.0)).astype(dtype)
-        return kept, signs
-
     def transform(self, X: Any) -> Floats:
         """Rows in the new space: features, or with kernel="precomputed" their kernel values."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False, accept_sparse=True)
-        if self.route_ == "principal":
-            return center_and_project(X, self._linear_mean, self._linear_axes)
-        low = self.route_ == "low rank"
-        given = self._function.kernel == "precomputed"
-        axes = self._pivot_axes if low else unit_axes(self.eigenvectors_, self.eigenvalues_)
-        p = len(axes)
-        Z = np.empty((X.shape[0], axes.shape[1]), dtype=X.dtype)
-
-        def place(rows: slice) -> None:
-            Q = X[rows].toarray() if sparse.issparse(X) and given else X[rows]
-            if given:
-                K = np.array(Q)
-            else:
-                K = np.empty((Q.shape[0], p), dtype=X.dtype)
-                self._function.row_block(Q, self.X_fit_, K)
-            Z[rows] = K @ axes - self._pivot_offset if low else project(K, self._row_means, axes)
-
-        step = max(64, 2**18 // max(1, p, X.shape[1]))
-        for _ in map_in_order(place, spans(X.shape[0], step), n_jobs=self.n_jobs):
-            pass
-        return Z
-
-    def _learn_preimage(self, X: Any) -> None:
-        gamma = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        self._back = self._make_function(gamma)
-        self._back_mean = X.mean(axis=0)
-        Z = self._embedding()
-        if self.route_ == "low rank":
-            self.X_transformed_fit_ = Z[self._pivots]
-            self.dual_coef_ = learn_from_some(self._back, Z, X, self.alpha, self._pivots)
-        else:
-            self.X_transformed_fit_ = Z
-            self.dual_coef_ = learn_from_all(self._back, Z, X, self.alpha, self.n_jobs)
+        return self._axes.place(X, self.n_jobs)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Back to the original space: rows whose embedding would be close to X."""
@@ -491,8 +393,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "hence the inverse transform is not available."
             )
         check_is_fitted(self, "dual_coef_")
-        Z = np.asarray(X)
-        return reconstruct(self._back, Z, self.X_transformed_fit_, self.dual_coef_, self._back_mean)
+        return self._preimage.reconstruct(np.asarray(X))
 
     @property
     def _n_features_out(self) -> int:
@@ -501,6 +402,5 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags

@@ -7,6 +7,8 @@ pivots of a factor of low rank.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import linalg
 
@@ -15,10 +17,36 @@ from nearfold.errors import SolverError
 from nearfold.methods.kernel_functions import KernelFunction
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
+from nearfold.state import State, array, nested
 
 _ROWS = 512  # at a time
 
 
+@dataclass(frozen=True)
+class PreImage:
+    """Rows of the original space are function(z, centres) coefficients + mean."""
+
+    function: KernelFunction
+    centres: Floats  # (q, k) in the embedding
+    coefficients: Floats  # (q, d)
+    mean: Array  # (d,)
+
+    fitted_state = State(
+        function=nested(KernelFunction, d="k"),
+        centres=array("q k"),
+        coefficients=array("q d"),
+        mean=array("d"),
+    )
+
+    def reconstruct(self, Z: Array) -> Floats:
+        """Rows of the original space for the rows Z of the embedding."""
+        X = np.empty((len(Z), len(self.mean)), dtype=np.result_type(Z, self.coefficients))
+        for rows in spans(len(Z), max(1, 2**20 // max(1, len(self.centres)))):
+            X[rows] = self.function.between(Z[rows], self.centres) @ self.coefficients + self.mean
+        return X
+
+
+@one_blas_thread()
 def _solve(K: Floats, target: Floats) -> Floats:
     try:
         return np.asarray(linalg.solve(K, target, assume_a="pos"))
@@ -31,21 +59,22 @@ def _solve(K: Floats, target: Floats) -> Floats:
 
 def learn_from_all(
     function: KernelFunction, Z: Floats, X: Array, alpha: float, n_jobs: int | None
-) -> Floats:
-    """Coefficients (m, d) of the regression of X on Z, about the mean of X."""
+) -> PreImage:
+    """By the regression of X, about its mean, on Z."""
     m, d = X.shape
     advice = "Use low_rank with a rank: the pre-image is then learned on its pivots."
     require_memory(8.0 * (2 * m * m + 3 * m * d), f"The pre-image of {m:,} rows", advice)
+    mean = X.mean(axis=0)
     K = function.matrix(Z, Z.dtype, n_jobs)
     K.flat[:: m + 1] += alpha
-    return _solve(K, X - X.mean(axis=0))
+    return PreImage(function, Z, _solve(K, X - mean), mean)
 
 
 @one_blas_thread()
 def learn_from_some(
     function: KernelFunction, Z: Floats, X: Array, alpha: float, chosen: Ints
-) -> Floats:
-    """Coefficients (r, d) of the same with kernels at the chosen rows only, fitted to all."""
+) -> PreImage:
+    """By the same with kernels at the chosen rows only, fitted to all."""
     (m, d), r = X.shape, len(chosen)
     needed = 8.0 * (3 * r * r + 3 * r * d + 2 * _ROWS * (r + d))
     require_memory(needed, f"The pre-image on {r:,} pivots", "Use a lower rank.")
@@ -57,14 +86,4 @@ def learn_from_some(
         left += K.T @ K
         right += K.T @ (X[rows] - mean)
     left.flat[:: r + 1] += 1e-10 * np.trace(left) / r
-    return _solve(left, right).astype(Z.dtype)
-
-
-def reconstruct(
-    function: KernelFunction, Z: Array, centres: Floats, coefficients: Floats, mean: Array
-) -> Floats:
-    """Rows of the original space for the rows Z of the embedding."""
-    X = np.empty((len(Z), len(mean)), dtype=np.result_type(Z, coefficients))
-    for rows in spans(len(Z), max(1, 2**20 // max(1, len(centres)))):
-        X[rows] = function.between(Z[rows], centres) @ coefficients + mean
-    return X
+    return PreImage(function, centres, _solve(left, right).astype(Z.dtype), mean)

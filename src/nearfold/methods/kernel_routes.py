@@ -1,4 +1,4 @@
-"""The routes of kernel PCA: what each needs, which one is taken, and those that need no operator.
+"""The routes of kernel PCA: what each needs, which one is taken, and the one that needs no kernel.
 
 Not an estimator but what KernelPCA decides by. What a route holds is counted before any work; the
 memory budget decides between routes that agree in every bit, or between exact and low rank, which
@@ -19,6 +19,7 @@ from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, w
 from nearfold.inputs import refuse_overflow
 from nearfold.linalg import clamp_spectrum
 from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.methods.kernel_axes import KernelAxes, LinearAxes
 from nearfold.methods.kernel_functions import tile_side
 from nearfold.methods.pca import PCA
 from nearfold.methods.principal_components import center_and_project
@@ -27,6 +28,17 @@ from nearfold.run import map_in_order
 
 _SIDE = 512  # of a tile of a given kernel
 _DENSE_BYTES = 36.0  # per entry of a kernel all of whose eigenpairs are found at once
+
+
+@dataclass(frozen=True)
+class FoundAxes:
+    """What a route ends in."""
+
+    axes: KernelAxes
+    trace: float  # of the centred kernel
+    route: str
+    left: float = 0.0  # of the trace, not in the eigenpairs: none is short by more
+    approximation: str | None = None
 
 
 def solved_densely(m: int, k: int) -> bool:
@@ -89,18 +101,7 @@ def _symmetric_part(K: Array, n_jobs: int | None) -> Array:
     return np.asarray(S)
 
 
-@dataclass(frozen=True)
-class LinearAxes:
-    """Eigenpairs of the linear kernel, and the axes of PCA that place new rows."""
-
-    lam: Floats  # (k,)
-    V: Floats  # (m, k)
-    axes: Floats  # (d, k)
-    mean: Floats  # (d,)
-    trace: float
-
-
-def linear_axes(X: Any, k: int) -> LinearAxes:
+def linear_route(X: Any, k: int) -> FoundAxes:
     """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
     m, d = X.shape
     with warnings.catch_warnings():
@@ -119,7 +120,20 @@ def linear_axes(X: Any, k: int) -> LinearAxes:
     if missing:
         lam = np.pad(lam, (0, missing))
         V, axes = (np.pad(A, ((0, 0), (0, missing))) for A in (V, axes))
-    return LinearAxes(lam, V, axes, pca.mean_, trace)
+    return FoundAxes(LinearAxes(lam, V, pca.mean_, axes), trace, "principal")
+
+
+def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
+    """Eigenvalues with rounding and negative ones set to zero, the latter with a warning."""
+    largest = max(float(lam.max(initial=0.0)), 0.0)
+    negative = lam[lam < -(float(np.finfo(dtype).eps) ** 0.5) * largest]
+    if len(negative):
+        warn(
+            f"the kernel is not positive semi-definite: {len(negative)} of the eigenvalues found "
+            f"are negative, down to {negative.min():.3g} (the largest is {largest:.3g}). They are "
+            "clamped to 0."
+        )
+    return clamp_spectrum(lam, dtype)
 
 
 @np.errstate(over="ignore")

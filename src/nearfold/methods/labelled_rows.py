@@ -52,6 +52,26 @@ def _open_stream(estimator: Any, X: Any, y: Any) -> tuple[Rows, Array, Floats]:
     return rows, np.array(classes), np.array([sizes[c] for c in classes], np.float64)
 
 
+def open_batch(
+    estimator: Any, X: Any, y: Any, known: Array | None, classes: Any
+) -> tuple[Array, Array, Array]:
+    """A batch of rows, the class numbers of its rows, and the classes.
+
+    Those `known` from the batches before; of the first batch those announced, or in it.
+    """
+    X, y = check_table(estimator, X, reset=known is None, y=y)
+    check_classification_targets(y)
+    if known is None:
+        known = np.unique(y if classes is None else classes)
+    unknown = np.setdiff1d(y, known)
+    if len(unknown):
+        raise InputError(
+            f"classes {unknown.tolist()} were not announced: pass all of them as `classes` "
+            "with the first batch."
+        )
+    return X, np.searchsorted(known, y), known
+
+
 def class_priors(priors: Any, counts: Floats) -> Floats:
     """The priors given, checked, or the frequencies of the classes."""
     n_classes, n = len(counts), counts.sum()

@@ -30,69 +30,46 @@ once shrinkage or priors enter.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import MappedRows, as_rows, is_streamed
+from nearfold.blocks import is_streamed
 from nearfold.errors import InputError
-from nearfold.inputs import check_table, match_names, refuse_bad_sums
 from nearfold.linalg import (
-    Grouping,
     Moments,
     axis_signs,
     block_moments,
     combine_moments,
     require_scatter_memory,
-    table_moments,
     thin_svd,
 )
-from nearfold.linalg.moments import product_dtype
-from nearfold.linalg.within import Within, diagonalise, refine_small_variances
-from nearfold.methods.class_covariance import CovarianceChoice, class_covariances
-from nearfold.methods.labelled_rows import class_priors, open_labelled
+from nearfold.linalg.within import Within, diagonalise
+from nearfold.methods.class_covariance import CovarianceChoice, within_classes
+from nearfold.methods.labelled_rows import class_priors, open_batch, open_labelled
 from nearfold.methods.lazy_results import LazyResults
 from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin, nearest_mean_scores
-from nearfold.methods.principal_components import center_and_project, project_block
+from nearfold.methods.principal_components import project_rows
+from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Floats
 from nearfold.run import one_blas_thread, reporting
-from nearfold.state import (
-    Sizes,
-    State,
-    array,
-    flag,
-    labels,
-    names,
-    nested,
-    optional,
-    require,
-    size,
-    text,
-)
+from nearfold.state import Sizes, array, flag, labels, nested, optional, require, text
 
-_RESULTS = (
-    "priors_",
-    "means_",
-    "xbar_",
-    "covariance_",
-    "explained_variance_ratio_",
-    "scalings_",
-    "coef_",
-    "intercept_",
-    "scores_",
-)
+_RESULTS = {
+    "priors_": array("c", least=0, most=1),
+    "means_": array("c d"),
+    "xbar_": array("d"),
+    "covariance_": array("d d", symmetric=True),
+    "explained_variance_ratio_": array("*", least=0),
+    "scalings_": array("d r"),
+    "coef_": array("b d"),
+    "intercept_": array("b", finite=False, most=1e300),
+    "scores_": nested(LinearScores, d="d", c="b"),
+}
 
 
 @dataclass(frozen=True)
@@ -148,15 +125,7 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
 
 
-class LinearDiscriminantAnalysis(
-    LazyResults,
-    CovarianceChoice,
-    LinearScoresMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    ClassifierMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin, Reduction):
     """Reduce to at most C - 1 axes, and classify.
 
     Parameters
@@ -208,22 +177,12 @@ class LinearDiscriminantAnalysis(
     array([1])
     """
 
-    lazy_results = _RESULTS
-    fitted_state = State(
+    lazy_results = tuple(_RESULTS)
+    fitted_state = COLUMNS.extended(
         _check_results,
-        (*_RESULTS, "feature_names_in_", "_moments"),
-        n_features_in_=size("d"),
-        feature_names_in_=names("d"),
+        (*_RESULTS, "_moments"),
         classes_=labels("c"),
-        priors_=array("c", least=0, most=1),
-        means_=array("c d"),
-        xbar_=array("d"),
-        covariance_=array("d d", symmetric=True),
-        explained_variance_ratio_=array("*", least=0),
-        scalings_=array("d r"),
-        coef_=array("b d"),
-        intercept_=array("b", finite=False, most=1e300),
-        scores_=nested(LinearScores, d="d", c="b"),
+        **_RESULTS,
         _dtype=text("float32", "float64"),
         _stale=flag(),
         _moments=optional(nested(Moments, d="d", g="c")),
@@ -272,29 +231,15 @@ class LinearDiscriminantAnalysis(
         y : array of shape (n_samples,), or the name of the label column of a streamed table
             The classes.
         """
-        self._refuse_combinations()
+        choice = self._choice()
         if is_streamed(X):
-            self._refuse_estimates("a file")
+            choice.require_pooled("a file")
         self._moments: Moments | None = None
         with reporting(self.verbose):
             rows, self.classes_, counts = open_labelled(self, X, y)
             pi = class_priors(self.priors, counts)
             self._check_size()
-            # With given priors `eigen` and `lsqr` pool sum pi_c S_c, not the rows as they are.
-            weighs = self.solver != "svd" and self.priors is not None
-            weights = pi * counts.sum() / counts if weighs else None
-            grouping = Grouping(self.classes_, weights)
-            products = product_dtype(rows.dtype, rows.n_rows, rows.n_features)
-            moments = table_moments(rows, products, grouping=grouping)
-            refuse_bad_sums(rows, moments.total + 0.0 * float(moments.mean.sum()))
-            n, mu_c = moments.n_rows, moments.mean
-            if self._estimates_classes:
-                S_w = class_covariances(rows, grouping, pi, self.covariance_estimator)
-            else:
-                S_w = self._shrunk(moments.scatter / n)
-            within = diagonalise(S_w)
-            if not self._shrinks and not self._estimates_classes:
-                within = refine_small_variances(within, rows, grouping, mu_c, n, products, self.tol)
+            mu_c, S_w, within = within_classes(rows, self.classes_, counts, pi, choice, self.tol)
         self._dtype = rows.dtype.name
         self._keep(mu_c, pi, S_w, within)
         self._stale = False
@@ -306,23 +251,13 @@ class LinearDiscriminantAnalysis(
 
         The result is that of `fit` on all rows so far; it is computed when first read.
         """
-        self._refuse_combinations()
-        self._refuse_estimates("partial_fit")
+        self._choice().require_pooled("partial_fit")
         before: Moments | None = self.__dict__.get("_moments")
-        first = before is None
-        X, y = check_table(self, X, reset=first, y=y)
-        check_classification_targets(y)
-        known = np.unique(y if classes is None else classes) if first else self.classes_
-        unknown = np.setdiff1d(y, known)
-        if len(unknown):
-            raise InputError(
-                f"classes {unknown.tolist()} were not announced: pass all of them as `classes` "
-                "with the first batch."
-            )
-        if first:
-            self.classes_, self._dtype = known, X.dtype.name
+        known = None if before is None else self.classes_
+        X, label, self.classes_ = open_batch(self, X, y, known, classes)
+        if before is None:
+            self._dtype = X.dtype.name
             self._check_size()
-        label = np.searchsorted(self.classes_, y)
         with one_blas_thread():
             fresh = block_moments(
                 X, None, label, len(self.classes_), workspace=np.empty(X.shape, np.float64)
@@ -338,8 +273,11 @@ class LinearDiscriminantAnalysis(
         if int((moments.count > 0).sum()) < 2:
             raise InputError("the batches so far hold one class only: LDA needs two.")
         pi = class_priors(self.priors, moments.count)
-        S_w = self._shrunk(moments.scatter / moments.n_rows)
+        S_w = self._choice().pooled(moments)
         self._keep(moments.mean, pi, S_w, diagonalise(S_w))
+
+    def _choice(self) -> CovarianceChoice:
+        return CovarianceChoice(self.solver, self.shrinkage, self.priors, self.covariance_estimator)
 
     def _keep(self, mu_c: Floats, pi: Floats, S_w: Floats, within: Within) -> None:
         """scikit-learn's attributes."""
@@ -390,15 +328,4 @@ class LinearDiscriminantAnalysis(
         W = self.scalings_[:, : self._most].astype(np.float64)
         # As in scikit-learn, only `svd` centres.
         mu = self.scores_.centre if self.solver == "svd" else np.zeros(len(W))
-        if is_streamed(X):
-            rows = match_names(self, as_rows(X))
-            names_, dtype = rows.feature_names, rows.dtype
-            of_block = partial(project_block, mu=mu, W=W, scale=None, columns=names_, dtype=dtype)
-            return MappedRows(rows, of_block, W.shape[1], dtype)
-        X = check_table(self, X, reset=False)
-        return center_and_project(X, mu, W, dtype=X.dtype)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return project_rows(self, X, mu, W, same_dtype=True)

@@ -34,18 +34,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import require_memory, spans
+from nearfold.blocks import require_memory
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.graph import POLICIES, OutsideSearch, apply_policy, graph_of_lists, side_by_side
+from nearfold.graph import POLICIES, ConnectedGraph, OutsideSearch, apply_policy, graph_of_lists
 from nearfold.inputs import check_table, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.inverse_iteration import (
@@ -57,33 +52,17 @@ from nearfold.linalg.inverse_iteration import (
     closed_classes,
     dense_bytes,
 )
-from nearfold.methods.local_weights import (
-    NeighbourLists,
-    patch_matrix,
-    weight_matrix,
-    weights_of,
-)
+from nearfold.methods.local_extension import LocalExtension
+from nearfold.methods.local_patches import require_neighbours
+from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_matrix
 from nearfold.methods.neighbor_search import NearestNeighbors
+from nearfold.methods.reduction import COLUMNS, Embedding
 from nearfold.neighbors import EuclideanIndex, build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
-from nearfold.state import (
-    Sizes,
-    State,
-    array,
-    flag,
-    list_of,
-    names,
-    nested,
-    number,
-    optional,
-    require,
-    size,
-    text,
-)
+from nearfold.state import Sizes, array, flag, list_of, nested, number, optional, require, text
 
 _DENSE_ROWS = 100  # up to here all eigenvectors at once are as quick
-_PLACED = 4096  # new rows placed at a time
 _SOLVERS = {"auto": "auto", "arpack": "factor", "gmres": "gmres"}
 
 
@@ -97,6 +76,16 @@ class Recipe:
     solver: str
     max_iter: int
     n_jobs: int | None
+
+
+def neighbour_lists(index: Any, k: int, policy: str) -> tuple[NeighbourLists, ConnectedGraph]:
+    """Line 1 of Algorithm 10.4, and the pieces of the graph, bridged or not."""
+    distance, near = index.nearest(None, k)
+    refuse_extreme(float(distance.max()), np.float64)
+    connected = apply_policy(
+        graph_of_lists(distance, near), policy, OutsideSearch(index), distance[:, -1], k, tree=True
+    )
+    return NeighbourLists.bridged(near, connected.bridges), connected
 
 
 def embed(X: Array, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
@@ -124,26 +113,6 @@ def lle_bytes(m: int, k: int, method: str) -> float:
     return 100.0 * m * (k + 1) + patches
 
 
-def place(Q: Array, index: Any, Z: Floats, k: int, reg: float, n_jobs: int | None) -> Floats:
-    """New rows by the weights that reconstruct them from the k nearest rows of the index."""
-    placed = np.empty((len(Q), Z.shape[1]), dtype=Q.dtype)
-    for rows in spans(len(Q), _PLACED):
-        _, near = index.nearest(Q[rows], min(k, index.n_rows))
-        w = weights_of(Q[rows], index.X, near, reg, n_jobs, by_distance=True)
-        placed[rows] = np.einsum("bk,bkj->bj", w, Z[near])  # (10.26)
-    return placed
-
-
-def bridge_ends(bridges: Any) -> dict[int, list[int]]:
-    """For each row at which a bridge ends, the rows at the other ends."""
-    more: dict[int, list[int]] = {}
-    if bridges is not None:
-        for a, b in zip(bridges[0].tolist(), bridges[1].tolist(), strict=True):
-            more.setdefault(a, []).append(b)
-            more.setdefault(b, []).append(a)
-    return more
-
-
 def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
     pieces, label = held["pieces_"], held["label_"]
     require(len(pieces) > 0 and all(len(rows) for rows in pieces), "an empty piece")
@@ -152,7 +121,7 @@ def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
     require(held.get("n_neighbors", 1) <= sizes["n"], "n_neighbors: more than there are rows")
 
 
-class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LocallyLinearEmbedding(Embedding):
     """LLE and its variants.
 
     `transform` of a fitted row is its row of `embedding_`, for every method. Rows that occur more
@@ -246,11 +215,8 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         "verbose": ["verbose"],
     }
 
-    fitted_state = State(
-        _also=_check_pieces,
-        _optional=("feature_names_in_",),
-        n_features_in_=size("d", least=1),
-        feature_names_in_=names("d"),
+    fitted_state = COLUMNS.extended(
+        _check_pieces,
         index_=nested(EuclideanIndex, n="n", d="d"),
         embedding_=array("n k"),
         eigenvalues_=array("*", least=0),
@@ -301,11 +267,14 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
         with reporting(self.verbose):
-            lists = self._find_neighbours(self._make_index(X))
+            lists, connected = neighbour_lists(
+                self._make_index(X), self.n_neighbors, self.disconnected
+            )
             # A fresh one: what the search has built need not wait through the eigenproblem.
             self.index_ = self._make_index(X)
+            self.label_, self.pieces_ = connected.label, connected.pieces
             parts = [self._embed_piece(X, rows, lists) for rows in self.pieces_]
-        self.embedding_ = self._assemble(X, [pairs.vectors for pairs in parts])
+        self.embedding_ = self._extension().assemble([pairs.vectors for pairs in parts])
         self.eigenvalues_ = parts[0].values
         self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
         self.route_ = parts[0].route
@@ -314,52 +283,25 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._report(sum(pairs.null for pairs in parts))
         return self
 
-    def _make_index(self, X: Array) -> Any:
-        return build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
-
-    def _find_neighbours(self, index: Any) -> NeighbourLists:
-        """Line 1 of Algorithm 10.4, and the pieces of the graph, bridged or not."""
-        k = self.n_neighbors
-        distance, near = index.nearest(None, k)
-        refuse_extreme(float(distance.max()), np.float64)
-        settled = apply_policy(
-            graph_of_lists(distance, near),
-            self.disconnected,
-            OutsideSearch(index),
-            distance[:, -1],
-            k,
-            tree=True,
-        )
-        self.label_, self.pieces_ = settled.label, settled.pieces
-        return NeighbourLists(near, bridge_ends(settled.bridges))
-
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Fit, and return `embedding_`."""
-        return self.fit(X).embedding_
-
     def _check_sizes(self, m: int, d: int) -> None:
-        k, k_out = self.n_neighbors, self.n_components
-        if k_out > d:
+        k = self.n_neighbors
+        if self.n_components > d:
             raise InputError("output dimension must be less than or equal to input dimension")
         if k >= m:
             raise InputError(
                 f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = {k}"
             )
-        least = k_out * (k_out + 3) // 2
-        if self.method == "hessian" and k <= least:
-            raise InputError(
-                "for method='hessian', n_neighbors must be greater than "
-                f"[n_components * (n_components + 3) / 2] = {least}"
-            )
-        if self.method == "modified" and k < k_out:
-            raise InputError("modified LLE requires n_neighbors >= n_components")
-        if self.method == "ltsa" and k <= k_out:
-            raise InputError(
-                "for method='ltsa', n_neighbors must be greater than n_components: a row and so "
-                "few neighbours always lie on a plane"
-            )
+        require_neighbours(self.method, k, self.n_components)
         advice = "Use fewer rows, and transform the others."
         require_memory(lle_bytes(m, k, self.method), f"LLE of {m:,} rows", advice)
+
+    def _make_index(self, X: Array) -> Any:
+        return build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
+
+    def _extension(self) -> LocalExtension:
+        return LocalExtension(
+            self.index_, self.pieces_, self.label_, self.n_neighbors, self.reg, self.n_jobs
+        )
 
     def _embed_piece(self, X: Array, rows: Ints, lists: NeighbourLists) -> BottomPairs:
         """The embedding of one piece, its signs fixed, padded with zeros if the piece is tiny."""
@@ -373,17 +315,6 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         pairs = embed(X if len(rows) == len(X) else X[rows], lists.among(rows), k, how)
         V = pairs.vectors * axis_signs(pairs.vectors.T)
         return replace(pairs, vectors=np.pad(V, ((0, 0), (0, self.n_components - k))))
-
-    def _assemble(self, X: Array, embeddings: list[Floats]) -> Floats:
-        """The embeddings of the pieces side by side; rows of no piece are placed in the largest."""
-        side_by_side(embeddings)
-        Z = np.zeros((len(X), self.n_components), dtype=X.dtype)
-        for rows, part in zip(self.pieces_, embeddings, strict=True):
-            Z[rows] = part
-        outside = np.setdiff1d(np.arange(len(X)), np.concatenate(self.pieces_))
-        if len(outside):  # policy "largest"
-            Z[outside] = self._place_in(self.pieces_[0], X[outside], Z)
-        return Z
 
     def _report(self, null: int) -> None:
         if null and self.method == "standard":
@@ -403,39 +334,10 @@ class LocallyLinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Place new rows by the weights that reconstruct them from the fitted rows."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        if len(self.pieces_) == 1 and len(self.pieces_[0]) == self.index_.n_rows:
-            return self._place_in(self.pieces_[0], X, self.embedding_)
-        distance, near = self.index_.nearest(X, 1)
-        Z = np.empty((len(X), self.embedding_.shape[1]), dtype=X.dtype)
-        if len(self.pieces_) == 1:  # policy "largest": fitted rows outside of it are known
-            known = distance[:, 0] == 0
-            Z[known] = self.embedding_[near[known, 0]]
-            Z[~known] = self._place_in(self.pieces_[0], X[~known], self.embedding_)
-            return Z
-        owner = self.label_[near[:, 0]]
-        for i, rows in enumerate(self.pieces_):
-            Z[owner == i] = self._place_in(rows, X[owner == i], self.embedding_)
-        return Z
-
-    def _place_in(self, rows: Ints, Q: Array, Z: Floats) -> Floats:
-        """Place rows among those of one piece."""
-        whole = len(rows) == self.index_.n_rows
-        index = self.index_ if whole or not len(Q) else self.index_.part(rows)
-        return place(Q, index, Z if whole else Z[rows], self.n_neighbors, self.reg, self.n_jobs)
+        return self._extension().place(X, self.embedding_)
 
     @property
     def nbrs_(self) -> NearestNeighbors:
         """The fitted rows, ready for queries."""
         check_is_fitted(self)
-        return NearestNeighbors.from_index(
-            self.index_, self, n_neighbors=self.n_neighbors, n_jobs=self.n_jobs
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.embedding_.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return NearestNeighbors.from_index(self.index_, self, n_neighbors=self.n_neighbors)

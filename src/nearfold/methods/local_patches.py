@@ -11,7 +11,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearfold.errors import InputError
 from nearfold.notation import Floats
+
+
+def require_neighbours(method: str, k: int, axes: int) -> None:
+    """Raise if k neighbours are too few for this variant with so many axes."""
+    least = axes * (axes + 3) // 2
+    if method == "hessian" and k <= least:
+        raise InputError(
+            "for method='hessian', n_neighbors must be greater than "
+            f"[n_components * (n_components + 3) / 2] = {least}"
+        )
+    if method == "modified" and k < axes:
+        raise InputError("modified LLE requires n_neighbors >= n_components")
+    if method == "ltsa" and k <= axes:
+        raise InputError(
+            "for method='ltsa', n_neighbors must be greater than n_components: a row and so "
+            "few neighbours always lie on a plane"
+        )
 
 
 def local_spectrum(P: Floats) -> tuple[Floats, Floats]:

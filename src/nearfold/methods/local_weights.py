@@ -71,6 +71,15 @@ class NeighbourLists:
     near: Ints  # (m, k)
     more: dict[int, list[int]]
 
+    @classmethod
+    def bridged(cls, near: Ints, bridges: tuple[Ints, Ints, Floats] | None) -> NeighbourLists:
+        """These lists, and at each row where a bridge ends the row at its other end."""
+        more: dict[int, list[int]] = {}
+        for a, b in [] if bridges is None else np.transpose(bridges[:2]).tolist():
+            more.setdefault(a, []).append(b)
+            more.setdefault(b, []).append(a)
+        return cls(near, more)
+
     def groups(self) -> Iterator[tuple[Ints, Ints]]:
         """Rows and their neighbours (rows, s), all of the same number s."""
         plain = np.setdiff1d(np.arange(len(self.near)), np.fromiter(self.more, np.int64))

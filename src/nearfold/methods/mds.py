@@ -28,48 +28,32 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import spans
 from nearfold.errors import InputError, NotConvergedWarning, warn
 from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
     in_learned_space,
+    is_precomputed,
     learn_metric,
     learner_state,
 )
 from nearfold.methods.landmark_mds import LandmarkCount, mean_of_both
-from nearfold.methods.smacof import Disparities, Smacof, classical_start, place_among, smacof
+from nearfold.methods.reduction import COLUMNS, Embedding
+from nearfold.methods.smacof import Smacof, StressMap, best_of, classical_start
 from nearfold.notation import Array, Floats
-from nearfold.run import map_in_order, random_state, reporting
-from nearfold.state import (
-    State,
-    array,
-    flag,
-    list_of,
-    names,
-    number,
-    optional,
-    size,
-    text,
-)
+from nearfold.run import random_state, reporting
+from nearfold.state import array, flag, list_of, nested, number, optional, text
 
 _NON_METRIC_BYTES = 48.0  # per pair of rows: their order, levels and disparities
-
-
 _METRIC = [str, callable, HasMethods(["get_mahalanobis_matrix", "transform"]), Hidden("boolean")]
 
 
-class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MDS(Embedding):
     """MDS by SMACOF.
 
     `transform` places new rows (features, or with metric="precomputed" their dissimilarities to
@@ -162,20 +146,15 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "n_landmarks": [Integral, None],
     }
 
-    fitted_state = State(
+    fitted_state = COLUMNS.extended(
         check_landmarks,
-        ("feature_names_in_",),
-        n_features_in_=size("d"),
-        feature_names_in_=names("d"),
         metric_learner_=learner_state,
         _fit_X=array("m w"),
         embedding_=array("m k"),
         approximation_=optional(text()),
         landmarks_=optional(array("l", "i", below="m")),
         dissimilarity_matrix_=array("l l", symmetric=True, least=0),
-        _anchors=array("l k"),
-        _levels=optional(array("v", ascending=True)),
-        _disparities=optional(array("v")),
+        _map=nested(StressMap, m="l", k="k"),
         n_iter_=number(1, whole=True),
         converged_=flag(),
         stress_=number(0),
@@ -215,38 +194,36 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.normalized_stress = normalized_stress
         self.n_landmarks = n_landmarks
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, init: Any = None) -> MDS:
         """Find coordinates for the rows of X; `init` (m, d') is where to start."""
-        self.fit_transform(X, y, init=init)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X: Any, y: Any = None, init: Any = None) -> Floats:
-        """Fit, and return `embedding_`."""
         if self.dissimilarity != "deprecated" and self.metric not in ("euclidean", True, False):
             raise InputError(
                 "You provided both `dissimilarity`, the old name, and `metric`: use `metric` alone."
             )
         given, X = X, check_table(self, X, reset=True)
-        if self._metric() == "precomputed":
+        if is_precomputed(self._metric()):
             check_distances(X)
         self.metric_learner_, self._fit_X = learn_metric(self._metric(), X, given, y)
-        self.landmarks_: Any = None
         with reporting(self.verbose):
-            count = self._count_landmarks(X)
-            D = self._dissimilarities(count)
+            D = self._dissimilarities(self._count_landmarks(X))
             refuse_extreme(float(D[0].max()), np.float64)
-            best = self._best_run(D, init)
+            starts = self._starts(D, init)
+            best = best_of(D, starts, self._is_metric(), self.max_iter, self.eps, self.n_jobs)
         self._keep(best)
         self.embedding_ = best.Z.astype(X.dtype)
-        if count is not None:
-            self.embedding_ = self._place(X if self.metric_learner_ is None else self._fit_X)
+        if self.landmarks_ is not None:
+            self.embedding_ = self._place(self._fit_X)
             self.embedding_[self.landmarks_] = best.Z
             self.embedding_ = self.embedding_.astype(X.dtype, copy=False)
-        return self.embedding_
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, init: Any = None) -> Floats:
+        """Fit, and return `embedding_`."""
+        return self.fit(X, y, init=init).embedding_
 
     def _keep(self, best: Smacof) -> None:
-        self._anchors = best.Z  # of the landmarks, or of all rows
+        self._map = StressMap(best.Z, best.levels, best.disparities)  # landmarks, or all rows
         self.n_iter_ = best.n_iter
         self.converged_ = best.converged
         self.stress_history_ = best.history
@@ -271,7 +248,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _count_landmarks(self, X: Array) -> int | None:
         m = len(X)
         # A float64 matrix that was given is scaled where it is.
-        held = self._metric() == "precomputed" and X.dtype == np.float64
+        held = is_precomputed(self._metric()) and X.dtype == np.float64
         per_pair = (0.0 if held else 8.0) + (0.0 if self._is_metric() else _NON_METRIC_BYTES)
         chosen = LandmarkCount.choose(
             m,
@@ -287,6 +264,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _dissimilarities(self, count: int | None) -> Floats:
         measure = self._measure()
+        self.landmarks_: Any = None
         if count is None:
             D = measure.all()
         else:
@@ -297,20 +275,6 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _measure(self) -> Dissimilarities:
         return Dissimilarities(self._fit_X, self._metric(), self.metric_params, self.n_jobs)
-
-    def _best_run(self, D: Floats, init: Any) -> Smacof:
-        best: Smacof | None = None
-        self._levels: Floats | None = None  # dissimilarities, and the disparities of these
-        self._disparities: Floats | None = None
-        for start in self._starts(D, init):
-            monotone = None if self._is_metric() else Disparities(D)
-            run = smacof(D, start, monotone, self.max_iter, self.eps, self.n_jobs)
-            if best is None or run.normalized < best.normalized:
-                best = run
-                if monotone is not None:
-                    self._levels, self._disparities = monotone.levels, monotone.values
-        assert best is not None
-        return best
 
     def _starts(self, D: Floats, init: Any) -> Iterator[Floats]:
         m, k = len(self._fit_X), self.n_components
@@ -335,33 +299,18 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return Z.astype(X.dtype, copy=False)
 
     def _place(self, X: Array) -> Floats:
-        measure = self._measure().among(self.landmarks_)
         negligible = max(1e-13, 20 * float(np.finfo(X.dtype).eps))
 
-        def place(some: slice) -> tuple[Floats, bool]:
-            D = np.array(measure.between(X[some]), dtype=np.float64)
-            # The distance of a row to itself may be rounding: treat it as exact zero.
-            D[D <= negligible * D.max(axis=1, keepdims=True)] = 0.0
-            wanted = D
-            if self._levels is not None and self._disparities is not None:
-                wanted = np.interp(D, self._levels, self._disparities)
-            return place_among(D, wanted, self._anchors, 10 * self.max_iter)
+        def place(D: Array) -> tuple[Floats, bool]:
+            return self._map.place(D, negligible, 10 * self.max_iter)
 
-        step = max(1, 2**18 // max(1, len(self._anchors)))
-        parts = map_in_order(place, spans(len(X), step), n_jobs=self.n_jobs, label="placing")
+        parts = self._measure().among(self.landmarks_).place(X, place, 2**18, "placing")
         placed, rested = zip(*parts, strict=True)
         if not all(rested):
             warn("some rows were still moving when they were placed.", NotConvergedWarning)
         return np.concatenate(placed).astype(X.dtype, copy=False)
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.embedding_.shape[1])
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self._metric(), str) and (
-            self._metric() == "precomputed"
-        )
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.pairwise = is_precomputed(self._metric())
         return tags

@@ -107,8 +107,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
 
     @classmethod
     def from_index(cls, index: Any, owner: Any, **params: Any) -> NearestNeighbors:
-        """A fitted search over an index that exists already; `owner` was fitted on its rows."""
-        search = cls(**params)
+        """A fitted search over an index that exists already, with the metric of its `owner`."""
+        shared = {"metric", "p", "metric_params", "n_jobs"} & owner.get_params(deep=False).keys()
+        search = cls(**{name: getattr(owner, name) for name in shared}, **params)
         learned = is_learner(search.metric)
         search.effective_metric_, search.effective_metric_params_ = (
             ("mahalanobis", {})

@@ -11,22 +11,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, require_output, spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, match_names, refuse_nonfinite
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
+from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
-from nearfold.state import State, array, names, number, size
+from nearfold.state import array, number, size
 
 _CELLS = 2**19  # of X that one task centres and multiplies
 
-PRINCIPAL_STATE = State(
-    n_features_in_=size("d"),
-    feature_names_in_=names("d"),
+PRINCIPAL_STATE = COLUMNS.extended(
     components_=array("k d"),
     explained_variance_=array("k", least=0),
     explained_variance_ratio_=array("k", least=0),
@@ -34,7 +32,6 @@ PRINCIPAL_STATE = State(
     mean_=array("d"),
     noise_variance_=number(0),
     n_components_=size("k"),
-    _optional=("feature_names_in_",),
 )
 
 
@@ -61,15 +58,38 @@ def center_and_project(
     return Z
 
 
-def project_block(
+def project_rows(
+    estimator: Any,
+    X: Any,
+    mu: Floats,
+    W: Floats,
+    scale: Floats | None = None,
+    *,
+    same_dtype: bool = False,
+    **accepted: Any,
+) -> Any:
+    """Z of the rows X of an estimator; a streamed table gives `Rows`, projected as iterated.
+
+    The result is in the dtype of the rows (`same_dtype`), or in that of X and W.
+    """
+    if is_streamed(X):
+        rows = match_names(estimator, as_rows(X))
+        dtype = rows.dtype if same_dtype else np.result_type(rows.dtype, W)
+        columns = rows.feature_names
+        of_block = partial(_of_block, mu=mu, W=W, scale=scale, columns=columns, dtype=dtype)
+        return MappedRows(rows, of_block, W.shape[1], dtype)
+    X = check_table(estimator, X, reset=False, **accepted)
+    return center_and_project(X, mu, W, scale, X.dtype if same_dtype else None)
+
+
+def _of_block(
     block: Block,
     mu: Floats,
     W: Floats,
     scale: Floats | None,
     columns: list[str] | None,
-    dtype: Any = None,
+    dtype: Any,
 ) -> Array:
-    """Z of one block of a streamed table."""
     refuse_nonfinite(block.X, columns, block.start)
     return center_and_project(block.X, mu, W, scale, dtype)
 
@@ -103,7 +123,7 @@ def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: flo
     return np.concatenate(over_parts(of_part, X))
 
 
-class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class PrincipalComponents(Reduction):
     """What PCA and IncrementalPCA share: all that follows once the axes are known."""
 
     n_components: Any
@@ -165,14 +185,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         self._settle()
         W = np.ascontiguousarray(self.components_.T)
-        if is_streamed(X):
-            rows = match_names(self, as_rows(X))
-            of_block = partial(
-                project_block, mu=self.mean_, W=W, scale=self._scale(), columns=rows.feature_names
-            )
-            return MappedRows(rows, of_block, W.shape[1], np.result_type(rows.dtype, W))
-        X = check_table(self, X, reset=False, accept_sparse=True)
-        return center_and_project(X, self.mean_, W, self._scale())
+        return project_rows(self, X, self.mean_, W, self._scale(), accept_sparse=True)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, then project the same rows; the result is that of `transform`."""
@@ -246,7 +259,6 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -14,6 +14,7 @@ closest to d (isotonic regression; equal dissimilarities stay equal), scaled to 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,8 +24,9 @@ from sklearn.isotonic import isotonic_regression
 from nearfold.blocks import spans
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import coordinates, positive_pairs
-from nearfold.notation import Floats
+from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread, reporter
+from nearfold.state import State, array, optional
 
 _SMALL = 400  # rows: JIT compilation dominates below this size
 _ROWS = 64  # rows of the transform per task
@@ -82,6 +84,8 @@ class Smacof:
     n_iter: int
     converged: bool
     history: list[float] = field(default_factory=list)
+    levels: Floats | None = None  # of non-metric MDS: dissimilarities, ascending,
+    disparities: Floats | None = None  # and the distances that stand for them
 
     @property
     def normalized(self) -> float:
@@ -123,9 +127,19 @@ def smacof(
         if disparities is not None and iteration < max_iter:
             wanted = disparities.fit(Z)
             moved, *_ = guttman(wanted, Z, n_jobs)
+    run = Smacof(Z, stress, size, iteration, converged, history)
     if disparities is not None:
-        _, stress, size = guttman(disparities.fit(Z), Z, n_jobs)
-    return Smacof(Z, stress, size, iteration, converged, history)
+        _, run.stress, run.size = guttman(disparities.fit(Z), Z, n_jobs)
+        run.levels, run.disparities = disparities.levels, disparities.values
+    return run
+
+
+def best_of(
+    D: Floats, starts: Iterable[Floats], metric: bool, max_iter: int, eps: float, n_jobs: int | None
+) -> Smacof:
+    """The run of least stress, the first of those."""
+    runs = (smacof(D, Z, None if metric else Disparities(D), max_iter, eps, n_jobs) for Z in starts)
+    return min(runs, key=lambda run: run.normalized)
 
 
 def classical_start(D: Floats, k: int) -> Floats:
@@ -134,16 +148,35 @@ def classical_start(D: Floats, k: int) -> Floats:
     return np.pad(Z, ((0, 0), (0, k - Z.shape[1])))
 
 
-def place_among(D: Floats, wanted: Floats, Z: Floats, max_iter: int) -> tuple[Floats, bool]:
-    """Coordinates of new rows with dissimilarities D (q, m) to the rows at Z, which stay.
+@dataclass(frozen=True)
+class StressMap:
+    """Rows that stay at Z (m, k), and others placed where their stress against them is least."""
 
-    `wanted` are the distances to reach: D, or the disparities of D. A row at dissimilarity 0 from
-    some of the others takes their (mean) place. Also whether all came to rest.
-    """
-    start = nearest_mean(D, Z)
-    new = np.flatnonzero((D > 0).all(axis=1))
-    start[new], converged = place_row_by_row(Z, wanted[new], start[new], max_iter, 1e-14)
-    return start, converged
+    Z: Floats
+    levels: Floats | None = None  # as in Smacof
+    disparities: Floats | None = None
+
+    fitted_state = State(
+        Z=array("m k"),
+        levels=optional(array("v", ascending=True)),
+        disparities=optional(array("v")),
+    )
+
+    def place(self, D: Array, negligible: float, max_iter: int) -> tuple[Floats, bool]:
+        """Coordinates of rows with dissimilarities D (q, m), and whether all came to rest.
+
+        A row at dissimilarity 0 from some of the others takes their (mean) place; one that is
+        `negligible` beside the largest is the rounding of 0.
+        """
+        D = np.array(D, dtype=np.float64)
+        D[D <= negligible * D.max(axis=1, keepdims=True)] = 0.0
+        new = np.flatnonzero((D > 0).all(axis=1))
+        Z = nearest_mean(D, self.Z)
+        wanted = D[new]
+        if self.levels is not None and self.disparities is not None:
+            wanted = np.interp(wanted, self.levels, self.disparities)
+        Z[new], rested = place_row_by_row(self.Z, wanted, Z[new], max_iter, 1e-14)
+        return Z, rested
 
 
 def nearest_mean(D: Floats, Z: Floats, k: int = 5) -> Floats:

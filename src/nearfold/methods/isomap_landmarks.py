@@ -1,0 +1,57 @@
+"""Landmark Isomap: geodesics to a few rows alone, where those between all are too many.
+
+Not an estimator but Isomap's way beyond the memory budget, or with `n_landmarks`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfold.graph import ConnectedGraph, Graph, tree_from
+from nearfold.graph.paths import geodesics_bytes
+from nearfold.inputs import refuse_extreme
+from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.methods.isomap_extension import Piece
+from nearfold.methods.landmark_mds import LandmarkCount, landmark_mds, spread_landmarks
+from nearfold.notation import Ints
+
+
+def count_landmarks(
+    connected: ConnectedGraph,
+    k: int,
+    n_landmarks: int | None,
+    itemsize: int,
+    method: str = "D",
+    n_jobs: int | None = None,
+) -> LandmarkCount:
+    """How many landmarks all pieces get, from what their geodesics need."""
+    graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
+    largest = max(sizes)
+    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
+    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
+    if n_landmarks is not None and n_landmarks > max(k, largest):
+        n_landmarks = None  # every row is one: that is the exact method
+    return LandmarkCount.choose(
+        sum(sizes) if n_landmarks is None else largest,
+        k,
+        n_landmarks,
+        needed=needed,
+        itemsize=itemsize,
+        method="landmark Isomap",
+        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
+    )
+
+
+def embed_by_landmarks(rows: Ints, graph: Graph, k: int, dtype: Any, count: int) -> Piece:
+    """Steps 2 and 3 with landmarks, each as far as possible from those before it."""
+    lengths = graph.lengths.astype(dtype, copy=False)
+    landmarks, D = spread_landmarks(
+        lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
+    )
+    refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
+    place, Z, lam, *_ = landmark_mds(D, landmarks, k)
+    missing = k - Z.shape[1]
+    Z, lam = np.pad(Z, ((0, 0), (0, missing))), np.pad(lam, (0, missing))
+    return Piece(rows, D, landmarks, place, Z, lam, None)

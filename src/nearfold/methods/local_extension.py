@@ -1,0 +1,75 @@
+"""LLE's pieces side by side, and new rows among them.
+
+A new row is the weighted mean of its neighbours in the embedding, as it is in the data. It belongs
+to the piece of its nearest fitted row, and has neighbours there alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearfold.blocks import spans
+from nearfold.graph import side_by_side
+from nearfold.methods.local_weights import weights_of
+from nearfold.notation import Array, Floats, Ints
+
+_PLACED = 4096  # new rows placed at a time
+
+
+def place(Q: Array, index: Any, Z: Floats, k: int, reg: float, n_jobs: int | None) -> Floats:
+    """New rows by the weights that reconstruct them from the k nearest rows of the index."""
+    placed = np.empty((len(Q), Z.shape[1]), dtype=Q.dtype)
+    for rows in spans(len(Q), _PLACED):
+        _, near = index.nearest(Q[rows], min(k, index.n_rows))
+        w = weights_of(Q[rows], index.X, near, reg, n_jobs, by_distance=True)
+        placed[rows] = np.einsum("bk,bkj->bj", w, Z[near])  # (10.26)
+    return placed
+
+
+@dataclass(frozen=True)
+class LocalExtension:
+    """The fitted rows, the pieces they were embedded in, and how many neighbours place a row."""
+
+    index: Any
+    pieces: list[Ints]
+    label: Array  # the piece of each row
+    k: int
+    reg: float
+    n_jobs: int | None
+
+    def assemble(self, embeddings: list[Floats]) -> Floats:
+        """The embeddings of the pieces side by side; rows of no piece are placed in the largest."""
+        X = self.index.X
+        side_by_side(embeddings)
+        Z = np.zeros((len(X), embeddings[0].shape[1]), dtype=X.dtype)
+        for rows, part in zip(self.pieces, embeddings, strict=True):
+            Z[rows] = part
+        outside = np.setdiff1d(np.arange(len(X)), np.concatenate(self.pieces))
+        if len(outside):  # policy "largest"
+            Z[outside] = self._place_in(self.pieces[0], X[outside], Z)
+        return Z
+
+    def place(self, Q: Array, embedding: Floats) -> Floats:
+        """Coordinates of new rows."""
+        if len(self.pieces) == 1 and len(self.pieces[0]) == self.index.n_rows:
+            return self._place_in(self.pieces[0], Q, embedding)
+        distance, near = self.index.nearest(Q, 1)
+        Z = np.empty((len(Q), embedding.shape[1]), dtype=Q.dtype)
+        if len(self.pieces) == 1:  # policy "largest": fitted rows outside of it are known
+            known = distance[:, 0] == 0
+            Z[known] = embedding[near[known, 0]]
+            Z[~known] = self._place_in(self.pieces[0], Q[~known], embedding)
+            return Z
+        owner = self.label[near[:, 0]]
+        for i, rows in enumerate(self.pieces):
+            Z[owner == i] = self._place_in(rows, Q[owner == i], embedding)
+        return Z
+
+    def _place_in(self, rows: Ints, Q: Array, Z: Floats) -> Floats:
+        """Coordinates of rows among those of one piece."""
+        whole = len(rows) == self.index.n_rows
+        index = self.index if whole or not len(Q) else self.index.part(rows)
+        return place(Q, index, Z if whole else Z[rows], self.k, self.reg, self.n_jobs)
