@@ -40,6 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearfold.blocks import spans
 from nearfold.errors import InputError, NotConvergedWarning, warn
 from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
+from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
@@ -48,7 +49,7 @@ from nearfold.methods.dissimilarities import (
     learner_state,
 )
 from nearfold.methods.landmark_mds import LandmarkCount, mean_of_both
-from nearfold.methods.smacof import Disparities, Smacof, classical_start, place_among, smacof
+from nearfold.methods.smacof import Disparities, Smacof, place_among, smacof
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, random_state, reporting
 from nearfold.state import (
@@ -325,7 +326,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             for _ in range(1 if self.n_init == "warn" else self.n_init):
                 yield rng.uniform(size=len(D) * k).reshape(len(D), k)
         else:
-            yield classical_start(D, k)
+            yield classical_mds(D, k).Z
 
     def transform(self, X: Any) -> Floats:
         """Place new rows where their stress against the fitted ones is least."""

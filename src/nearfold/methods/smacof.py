@@ -21,8 +21,6 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.isotonic import isotonic_regression
 
 from nearfold.blocks import spans
-from nearfold.linalg.centred import CentredSquaredDistances
-from nearfold.linalg.gower import coordinates, positive_pairs
 from nearfold.notation import Floats
 from nearfold.run import map_in_order, one_blas_thread, reporter
 
@@ -126,12 +124,6 @@ def smacof(
     if disparities is not None:
         _, stress, size = guttman(disparities.fit(Z), Z, n_jobs)
     return Smacof(Z, stress, size, iteration, converged, history)
-
-
-def classical_start(D: Floats, k: int) -> Floats:
-    """The coordinates of classical MDS."""
-    Z = coordinates(*positive_pairs(CentredSquaredDistances(D).top(min(k, len(D)))))
-    return np.pad(Z, ((0, 0), (0, k - Z.shape[1])))
 
 
 def place_among(D: Floats, wanted: Floats, Z: Floats, max_iter: int) -> tuple[Floats, bool]:
