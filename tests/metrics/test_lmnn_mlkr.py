@@ -166,5 +166,5 @@ def test_mlkr_refuses_classes_as_a_start():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(InputError, match="init='lda' needs classes"):
         MLKR(init="lda").fit(X, y)
-    with pytest.warns(NotConvergedWarning, match="MLKR did not converge"):
+    with pytest.warns(NotConvergedWarning, match=r"\[MLKR\] MLKR did not converge"):
         MLKR(max_iter=1).fit(X * 20, y)

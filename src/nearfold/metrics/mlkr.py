@@ -168,5 +168,5 @@ class MLKR(MahalanobisMetric):
         self.history_ = [value * scale**2 / len(X) for value in ended.history]
         self.objective_ = ended.value * scale**2 / len(X)
         self._set_map(ended.x, X.dtype, self.rank)
-        warn_unless_converged(ended, "MLKR", "Raise max_iter or tol, or scale the columns.")
+        warn_unless_converged(ended, "[MLKR] MLKR", "Raise max_iter or tol, or scale the columns.")
         return self
