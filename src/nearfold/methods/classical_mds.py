@@ -39,7 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import as_rows, is_streamed, require_memory, spans
 from nearfold.errors import InputError, NearfoldWarning, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme
+from nearfold.inputs import check_distances, check_table, finite_result, refuse_extreme
 from nearfold.linalg import axis_signs, clamp_spectrum
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, coordinates, positive_pairs
@@ -307,7 +307,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         given, X = X, check_table(self, X, reset=False)
         rows = in_learned_space(self.metric_learner_, X, given)
         Z = self._by_axes(rows) if self._pca is not None else self._place(rows)
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     def _place(self, X: Array) -> Floats:
         assert self._map is not None

@@ -39,7 +39,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
+from nearfold.inputs import (
+    check_distances,
+    check_table,
+    finite_result,
+    refuse_extreme,
+    refuse_nonfinite,
+)
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
@@ -332,7 +338,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         given, X = X, check_table(self, X, reset=False)
         Z = self._place(in_learned_space(self.metric_learner_, X, given))
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     def _place(self, X: Array) -> Floats:
         measure = self._measure().among(self.landmarks_)

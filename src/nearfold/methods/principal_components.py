@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, require_output, spans
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table, match_names, refuse_nonfinite
+from nearfold.inputs import check_table, finite_result, match_names, refuse_nonfinite
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -91,6 +91,7 @@ def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: flo
     if k < d:
         constant += (d - k) * np.log(noise)
 
+    @np.errstate(over="ignore", invalid="ignore")  # looked for in the result
     def of_part(part: slice) -> Floats:
         C = X[part].astype(np.float64) - mu
         Z = C @ W
@@ -100,7 +101,7 @@ def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: flo
             square += np.einsum("ij,ij->i", C, C) / noise
         return np.asarray(-0.5 * (square + constant))
 
-    return np.concatenate(over_parts(of_part, X))
+    return finite_result(np.concatenate(over_parts(of_part, X)), np.float64)
 
 
 class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
