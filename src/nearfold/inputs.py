@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
-from nearfold.raw_values import read_values
+from nearfold.raw_values import read_values, refuse_missing
 from nearfold.run import map_in_order
 
 _FLOATS = (np.float64, np.float32)
@@ -39,6 +39,10 @@ def check_table(
             f"{type(estimator).__name__} takes a table in memory here, not a {type(X).__name__}: "
             "load or collect it first."
         )
+    if options.get("y") is not None:
+        refuse_missing(options["y"])
+        if options.get("y_numeric"):
+            options["y"] = read_values(options["y"], "y")
     with np.errstate(over="ignore"):  # long doubles; what overflows is found as inf
         checked = validate_data(
             estimator,

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from nearfold import PCA, Isomap
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.metrics.mmc import MMC
-from nearfold.registry import METHODS
+from nearfold.registry import METHODS, find
 
 X = np.random.default_rng(0).integers(1, 200, (24, 4)) + 30.0 * (np.arange(24) % 3)[:, None]
 Y = np.arange(24) % 3
@@ -104,6 +104,40 @@ def test_every_form_is_read_rightly_or_refused(method):
             if hasattr(expected, "toarray"):
                 expected, found = expected.toarray(), found.toarray()
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+WORDS = np.array(["a", "b", "c"])[Y]
+NO_LABEL = {
+    "string": pd.Series(WORDS, dtype="string").where(Y != 1, pd.NA),
+    "whole numbers": pd.Series(Y, dtype="Int64").where(Y != 1, pd.NA),
+    "frame": pd.DataFrame({"y": WORDS}).where(Y[:, None] != 1, None),
+    "polars": pl.Series([None if y == 1 else y for y in Y.tolist()]),
+    "objects": np.where(Y != 1, WORDS.astype(object), None),
+    "NaN among words": [np.nan if y == 1 else "ab"[y // 2] for y in Y.tolist()],
+    "NA among words": np.where(Y != 1, WORDS.astype(object), pd.NA),
+    "masked": np.ma.masked_equal(Y, 1),
+}
+LABELLED = [m for m in METHODS if estimator(m).__sklearn_tags__().target_tags.required]
+
+
+@pytest.mark.parametrize("method", LABELLED, ids=lambda method: method.name)
+def test_missing_labels_are_refused(method):
+    for y in NO_LABEL.values():
+        with pytest.raises(InputError, match=r"Input y contains NaN .* 8 rows \(first: \[1, 4"):
+            estimator(method).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["KNeighborsRegressor", "RadiusNeighborsRegressor", "MLKR"])
+def test_dates_are_no_targets(name):
+    for y in (DAYS, pd.Series(DAYS), list(DAYS)):
+        with pytest.raises(InputError, match=r"Input y holds datetime64.* not numbers"):
+            estimator(find(name)).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-200])
+def test_targets_whose_squares_leave_the_range_are_refused(size):
+    with pytest.raises(InputError, match="squares overflow or vanish"):
+        estimator(find("MLKR")).fit(X, Y * size)
 
 
 def test_an_object_array_with_missing_cells_names_them():
