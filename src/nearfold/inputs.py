@@ -84,6 +84,15 @@ def check_rows(X: Any) -> Any:
     return table
 
 
+def check_coordinates(Z: Any, width: int) -> Array:
+    """Rows of an embedding with this many columns, to be mapped back."""
+    table = check_array(read_values(Z), dtype=_FLOATS, ensure_all_finite=False)
+    if table.shape[1] != width:
+        raise InputError(f"X has {table.shape[1]} columns, and the embedding has {width}.")
+    refuse_nonfinite(table)
+    return np.asarray(table)
+
+
 def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
     """Raise NonFiniteError if X holds NaN or inf; return a size that no value exceeds.
 
@@ -286,6 +295,8 @@ def check_weights(sample_weight: Any, X: Any) -> Floats | None:
     """Weights as a float64 vector of their own, none negative, not all zero; None stays None."""
     if sample_weight is None:
         return None
+    refuse_missing(sample_weight, "sample_weight")
+    sample_weight = read_values(sample_weight, "sample_weight")
     if isinstance(X, Rows):
         weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
         if weights.ndim != 1 or (weights < 0).any():

@@ -32,12 +32,12 @@ def read_values(X: Any, name: str = "X") -> Any:
         return _as_numbers(X, name)
     if hasattr(X, "__array__") and (hasattr(X, "columns") or hasattr(X, "column_names")):
         _check_frame(X, name)
-    elif hasattr(X, "__array__") and name == "y":
+    elif hasattr(X, "__array__") and name != "X":
         return _as_numbers(np.asarray(X), name)
     return X
 
 
-def refuse_missing(y: Any) -> None:
+def refuse_missing(y: Any, name: str = "y") -> None:
     """Raise if labels or targets are masked or missing; NaN in floats is left to scikit-learn.
 
     In text and objects a missing value would become a class of its own or compare with nothing.
@@ -57,8 +57,8 @@ def refuse_missing(y: Any) -> None:
     rows = np.unique(np.nonzero(missing)[0])
     if len(rows):
         raise InputError(
-            f"Input y contains NaN or missing values in {len(rows)} rows (first: "
-            f"{rows[:5].tolist()}): drop those rows, or give them a label."
+            f"Input {name} contains NaN or missing values in {len(rows)} rows (first: "
+            f"{rows[:5].tolist()}): drop those rows, or give them a value."
         )
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from nearfold import PCA, Isomap
+from nearfold import PCA, Isomap, KernelPCA, KNeighborsRegressor, RadiusNeighborsRegressor
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.metrics.mmc import MMC
 from nearfold.registry import METHODS, find
@@ -167,3 +167,48 @@ def test_subnormal_pairs_are_refused():
 def test_complex_tuples_are_refused():
     with pytest.raises(InputError, match="Complex"):
         MMC().fit(np.ones((4, 2, 3)) + 1j, [1, 1, -1, -1])
+
+
+WEIGHED = ("KNeighborsClassifier", "RadiusNeighborsRegressor", "PCA")
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_weights_are_numbers(name):
+    weights = {
+        "missing": np.ma.masked_equal(np.arange(24.0), 3),
+        "holds datetime64": np.arange(24).astype("M8[D]"),
+        "row 5": ["1"] * 5 + ["word"] * 19,
+    }
+    for message, given in weights.items():
+        with pytest.raises(InputError, match=message):
+            estimator(find(name)).fit(X, Y, sample_weight=given)
+
+
+def test_coordinates_to_map_back_are_checked():
+    for model in (PCA(2).fit(X), KernelPCA(2, kernel="rbf", fit_inverse_transform=True).fit(X)):
+        for given, message in (
+            ([[np.nan, 1.0]], "1 NaN"),
+            ([[1.0, 1.0, 1.0]], "3 columns, and the embedding has 2"),
+            ([["a", "b"]], "row 0, column 0"),
+            ([[1j, 1.0]], "Complex"),
+            (np.ma.masked_equal([[1.0, 2.0]], 2), "masked"),
+            ([1.0, 2.0], "Expected 2D"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                model.inverse_transform(given)
+
+
+@pytest.mark.parametrize("size", [np.inf, np.nan])
+def test_a_function_of_distances_must_give_finite_weights(size):
+    for search in (KNeighborsRegressor(), RadiusNeighborsRegressor(radius=200.0)):
+        search.set_params(weights=lambda d: np.where(d == 0, size, 1.0)).fit(X, Y)
+        with pytest.raises(InputError, match="NaN or inf"):
+            search.predict(X)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, 1e15])
+def test_a_linear_kernel_sees_what_pca_sees_at_any_offset(offset):
+    far = X + offset
+    lam = KernelPCA(2, kernel="linear").fit(far).eigenvalues_
+    np.testing.assert_allclose(lam / 23, PCA(2).fit(far).explained_variance_, rtol=1e-9)
+    assert not KernelPCA(2, kernel="linear").fit(np.full((24, 3), 0.1 + offset)).eigenvalues_.any()

@@ -43,7 +43,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table
+from nearfold.inputs import check_coordinates, check_table
 from nearfold.linalg import axis_signs, clamp_spectrum, top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
 from nearfold.linalg.krylov import TopPairs
@@ -491,7 +491,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "hence the inverse transform is not available."
             )
         check_is_fitted(self, "dual_coef_")
-        Z = np.asarray(X)
+        Z = check_coordinates(X, self._n_features_out)
         return reconstruct(self._back, Z, self.X_transformed_fit_, self.dual_coef_, self._back_mean)
 
     @property

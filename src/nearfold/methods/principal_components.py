@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, require_output, spans
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table, finite_result, match_names, refuse_nonfinite
+from nearfold.inputs import (
+    check_coordinates,
+    check_table,
+    finite_result,
+    match_names,
+    refuse_nonfinite,
+)
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -183,7 +189,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Back into the original space: the nearest points on the plane of the axes."""
         check_is_fitted(self)
         self._settle()
-        Z, scale = np.asarray(X), self._scale()
+        Z, scale = check_coordinates(X, len(self.components_)), self._scale()
         axes = self.components_ if scale is None else self.components_ * scale[:, None]
         dtype = np.result_type(Z, axes)
         require_output(len(Z), axes.shape[1], dtype)
