@@ -291,8 +291,11 @@ def match_names(estimator: Any, rows: Rows) -> Rows:
     return rows
 
 
-def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights as a float64 vector of their own, none negative, not all zero; None stays None."""
+def check_weights(sample_weight: Any, X: Any, *, may_vanish: bool = False) -> Floats | None:
+    """Weights as a float64 vector of their own, none negative; None stays None.
+
+    They must not all be zero unless they `may_vanish`, as those of one batch among others.
+    """
     if sample_weight is None:
         return None
     refuse_missing(sample_weight, "sample_weight")
@@ -303,8 +306,13 @@ def check_weights(sample_weight: Any, X: Any) -> Floats | None:
             raise InputError("sample_weight must be a vector without negative entries.")
     else:
         weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+            sample_weight,
+            X,
+            dtype=np.float64,
+            ensure_non_negative=True,
+            copy=True,
+            allow_all_zero_weights=may_vanish,
         )
-    if not weights.sum() > 0:
+    if not (weights.sum() > 0 or may_vanish):
         raise InputError("sample_weight is zero for every row: there is nothing to learn from.")
     return weights
