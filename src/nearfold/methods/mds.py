@@ -33,7 +33,13 @@ from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOpt
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
+from nearfold.inputs import (
+    check_distances,
+    check_table,
+    finite_result,
+    refuse_extreme,
+    refuse_nonfinite,
+)
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
@@ -297,7 +303,7 @@ class MDS(Embedding):
         check_is_fitted(self)
         given, X = X, check_table(self, X, reset=False)
         Z = self._place(in_learned_space(self.metric_learner_, X, given))
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     def _place(self, X: Array) -> Floats:
         negligible = max(1e-13, 20 * float(np.finfo(X.dtype).eps))
