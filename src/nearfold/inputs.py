@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.notation import Array, Floats
+from nearfold.raw_values import read_values, refuse_missing
 from nearfold.run import map_in_order
 
 _FLOATS = (np.float64, np.float32)
@@ -33,16 +34,25 @@ def check_table(
     **options: Any,
 ) -> Any:
     """X, or (X, y) if y is given: floats, dense or CSR, finite unless `finite` is False."""
-    refuse_dates_and_masks(X)
-    checked = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=_FLOATS,
-        accept_sparse="csr" if accept_sparse else False,
-        ensure_all_finite=False,
-        **options,
-    )
+    if is_streamed(X):
+        raise InputError(
+            f"{type(estimator).__name__} takes a table in memory here, not a {type(X).__name__}: "
+            "load or collect it first."
+        )
+    if options.get("y") is not None:
+        refuse_missing(options["y"])
+        if options.get("y_numeric"):
+            options["y"] = read_values(options["y"], "y")
+    with np.errstate(over="ignore"):  # long doubles; what overflows is found as inf
+        checked = validate_data(
+            estimator,
+            read_values(X),
+            reset=reset,
+            dtype=_FLOATS,
+            accept_sparse="csr" if accept_sparse else False,
+            ensure_all_finite=False,
+            **options,
+        )
     if finite:
         table = checked[0] if isinstance(checked, tuple) else checked
         refuse_nonfinite(table, getattr(estimator, "feature_names_in_", None))
@@ -67,37 +77,20 @@ def open_rows(estimator: Any, X: Any, sample_weight: Any = None, **options: Any)
 def check_rows(X: Any) -> Any:
     """A dense table of finite floats that no estimator keeps."""
     names = list(X.columns) if hasattr(X, "columns") else None
-    refuse_dates_and_masks(X)
-    table = check_array(X, dtype=_FLOATS, ensure_all_finite=False, ensure_min_samples=2)
+    table = check_array(
+        read_values(X), dtype=_FLOATS, ensure_all_finite=False, ensure_min_samples=2
+    )
     refuse_nonfinite(table, names)
     return table
 
 
-def refuse_dates_and_masks(X: Any) -> None:
-    """Raise if X holds dates, or masked cells: both would be taken for numbers in silence."""
-    if isinstance(X, np.ma.MaskedArray) and X.mask.any():
-        columns = np.flatnonzero(X.mask.any(axis=0))[:5].tolist() if X.ndim == 2 else []
-        raise NonFiniteError(
-            f"Input X has {int(X.mask.sum())} masked cells (first columns: {columns}), which have "
-            "no value: fill them in with X.filled(...), or drop their rows."
-        )
-    if isinstance(X, np.ndarray) and X.dtype.kind in "Mm":
-        raise InputError(
-            f"Input X holds {X.dtype} values, and dates are not numbers: convert them first, for "
-            "example to days since a date that matters to you."
-        )
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        kinds = X.dtypes if isinstance(X.dtypes, list) else list(X.dtypes)
-        dates = [
-            str(name)
-            for name, kind in zip(X.columns, kinds, strict=False)
-            if any(word in str(kind).lower() for word in ("date", "timedelta", "duration", "time"))
-        ]
-        if dates:
-            raise InputError(
-                f"columns {dates[:5]} hold dates or durations, which are not numbers: convert or "
-                "drop them first."
-            )
+def check_coordinates(Z: Any, width: int) -> Array:
+    """Rows of an embedding with this many columns, to be mapped back."""
+    table = check_array(read_values(Z), dtype=_FLOATS, ensure_all_finite=False)
+    if table.shape[1] != width:
+        raise InputError(f"X has {table.shape[1]} columns, and the embedding has {width}.")
+    refuse_nonfinite(table)
+    return np.asarray(table)
 
 
 def refuse_nonfinite(X: Any, names: Any = None, first_row: int = 0) -> float:
@@ -189,6 +182,19 @@ def refuse_overflow(total: float, X: Any, names: Any = None) -> None:
             f"the values are so large that their squares overflow {X.dtype}: divide the columns "
             "by a constant first."
         )
+
+
+def finite_result(result: Floats, dtype: Any) -> Array:
+    """What was computed for rows that were finite, in their dtype; refused where it overflows."""
+    with np.errstate(over="ignore"):
+        cast = result.astype(dtype, copy=False)
+    bad = np.flatnonzero(~np.isfinite(cast.reshape(len(cast), -1)).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{len(bad)} rows are so far from the fitted ones that their result overflows "
+            f"{np.dtype(dtype)} (first rows: {bad[:5].tolist()}): leave them out, or scale them."
+        )
+    return cast
 
 
 def _nonfinite_cells(X: Any, first_row: int = 0) -> tuple[Array, Array, Array]:
@@ -285,18 +291,28 @@ def match_names(estimator: Any, rows: Rows) -> Rows:
     return rows
 
 
-def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights as a float64 vector of their own, none negative, not all zero; None stays None."""
+def check_weights(sample_weight: Any, X: Any, *, may_vanish: bool = False) -> Floats | None:
+    """Weights as a float64 vector of their own, none negative; None stays None.
+
+    They must not all be zero unless they `may_vanish`, as those of one batch among others.
+    """
     if sample_weight is None:
         return None
+    refuse_missing(sample_weight, "sample_weight")
+    sample_weight = read_values(sample_weight, "sample_weight")
     if isinstance(X, Rows):
         weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
         if weights.ndim != 1 or (weights < 0).any():
             raise InputError("sample_weight must be a vector without negative entries.")
     else:
         weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+            sample_weight,
+            X,
+            dtype=np.float64,
+            ensure_non_negative=True,
+            copy=True,
+            allow_all_zero_weights=may_vanish,
         )
-    if not weights.sum() > 0:
+    if not (weights.sum() > 0 or may_vanish):
         raise InputError("sample_weight is zero for every row: there is nothing to learn from.")
     return weights

@@ -24,8 +24,9 @@ from nearfold.graph.connect import (
     side_by_side,
     smallest_connecting_k,
     smallest_connecting_radius,
+    spanning_ranks,
 )
-from nearfold.neighbors import build_index
+from nearfold.neighbors import build_index, lists
 
 
 def clouds(sizes=(30, 20, 12, 5), seed=0, spread=30.0, d=3):
@@ -240,6 +241,19 @@ def test_smallest_connecting_k_of_two_far_pieces_is_the_size_of_the_smaller():
     X = clouds((30, 21), spread=1e3)
     assert smallest_connecting_k(build_index(X), 5) == 21
     assert smallest_connecting_k(build_index(X), 5, most=20) is None
+
+
+@pytest.mark.parametrize("pairs", [2**17, 40])
+def test_components_of_every_smaller_graph_from_one_forest(monkeypatch, pairs):
+    monkeypatch.setattr(lists, "PAIRS", pairs)  # 40: five rows at a time
+    X = np.random.default_rng(0).integers(0, 9, (60, 2)).astype(float)  # with duplicates
+    index = build_index(X)
+    ranks = spanning_ranks(index, 8)
+    near = index.nearest(None, 8)[1]
+    for k in range(1, 9):
+        graph = np.zeros((60, 60))
+        graph[np.arange(60)[:, None], near[:, :k]] = 1
+        assert 60 - np.count_nonzero(ranks <= k) == connected_components(graph, directed=False)[0]
 
 
 def test_smallest_connecting_k_of_two_rows():

@@ -126,7 +126,9 @@ def build(case: Case, radius: float) -> Any:
         params["metric"] = shape.metric
     if "random_state" in accepted:
         params["random_state"] = 0
-    if case.shape in FAST and case.estimator in _ITERATE:  # all iterations take the same memory
+    if case.action == "inverse_transform" and "fit_inverse_transform" in accepted:
+        params["fit_inverse_transform"] = True
+    if case.estimator in _ITERATE:  # all iterations take the same memory
         params["max_iter"] = 3
     return cls(**params)
 
@@ -162,6 +164,8 @@ def prepare_and_work(
     def fitted() -> Any:
         model, target = unfitted()
         model.fit(X, target)
+        if not hasattr(model, case.action):  # only after another fit, such as one to pairs
+            raise NotImplementedError(case.action)
         return model, (model.transform(X) if case.action == "inverse_transform" else X)
 
     if case.action in ("fit", "fit_transform"):

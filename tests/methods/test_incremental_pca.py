@@ -495,3 +495,13 @@ def test_the_fallback_takes_a_share_and_finds_nan():
     X[5, 7] = np.nan
     with pytest.raises(NonFiniteError, match=r"column 7: 1; first rows: \[5\]"):
         IncrementalPCA(3).fit(X)
+
+
+def test_a_batch_without_weight_changes_nothing():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = IncrementalPCA(2).partial_fit(X)
+    before = model.explained_variance_.copy()
+    model.partial_fit(np.full((1, 3), 1e12), sample_weight=[0.0])
+    np.testing.assert_allclose(model.explained_variance_, before, rtol=1e-12)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        IncrementalPCA(2).partial_fit(X, sample_weight=np.zeros(30))

@@ -230,6 +230,16 @@ def test_the_classical_start_is_scikit_learns(metric_mds):
     np.testing.assert_array_equal(MDS(2, metric_mds=metric_mds).fit(X).embedding_, ours.embedding_)
 
 
+@pytest.mark.parametrize("dimensions", [2, 5])
+def test_the_classical_start_has_the_signs_of_classical_mds(dimensions):
+    """Without a sign rule the axes point wherever the eigenvalue iteration began."""
+    D = squareform(pdist(load_iris().data))
+    start = ClassicalMDS(dimensions, metric="precomputed").fit_transform(D)
+    mds = MDS(dimensions, metric="precomputed")
+    found = mds.fit_transform(D).copy()
+    np.testing.assert_allclose(found, mds.fit_transform(D, init=start), atol=1e-9)
+
+
 def test_the_best_of_several_starts_is_kept():
     D = dissimilarities()
     rng = np.random.RandomState(0)

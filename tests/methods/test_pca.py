@@ -909,3 +909,34 @@ def test_a_result_beyond_the_budget_is_refused_before_work(method):
             getattr(model, method)(X)
     finally:
         nearfold.set_memory(None)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("solver", ["auto", "full", "covariance_eigh", "arpack", "randomized"])
+def test_a_row_without_weight_may_lie_anywhere(solver, dtype):
+    X = np.random.default_rng(0).normal(size=(100, 4)).astype(dtype)
+    far = np.vstack([X, np.full((1, 4), 1e12, dtype)])
+    expected = PCA(3, svd_solver=solver, random_state=0).fit(X)
+    found = PCA(3, svd_solver=solver, random_state=0).fit(far, sample_weight=[1.0] * 100 + [0.0])
+    rtol = 1e-5 if dtype == np.float32 or solver == "randomized" else 1e-12
+    np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=rtol)
+    np.testing.assert_allclose(found.mean_, expected.mean_, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(20, 60), (60, 20)])
+@pytest.mark.parametrize("solver", ["auto", "full", "covariance_eigh"])
+def test_far_from_the_origin_only_the_data_are_rounded(shape, solver):
+    far = np.round(np.random.default_rng(0).normal(size=shape) * 8) / 8 + 1e15
+    centred = far.astype(np.longdouble)
+    centred = (centred - centred.mean(axis=0)).astype(np.float64)
+    expected = np.linalg.svd(centred, compute_uv=False)[:5] ** 2 / (shape[0] - 1)
+    found = PCA(5, svd_solver=solver).fit(far).explained_variance_
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_lanczos_in_float32_centres_by_an_unrounded_mean():
+    X = np.round(np.random.default_rng(0).normal(size=(60, 20)) * 8) / 8 + 1e6
+    found = PCA(5, svd_solver="arpack").fit(X.astype(np.float32)).explained_variance_
+    np.testing.assert_allclose(
+        found, PCA(5, svd_solver="full").fit(X).explained_variance_, rtol=1e-4
+    )

@@ -65,6 +65,7 @@ def test_small_blocks_give_the_same(monkeypatch):
     for module in (pair_blocks, lmnn):
         monkeypatch.setattr(module, "block_size", lambda m: 9)
     monkeypatch.setattr(pair_blocks, "_ALONE", 0)
+    monkeypatch.setattr(lmnn, "_IMPOSTORS", 30)
     cut = margin_loss(X, starts, targets, L, 0.5)
     assert cut[0] == pytest.approx(whole[0], rel=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-9)
@@ -165,5 +166,5 @@ def test_mlkr_refuses_classes_as_a_start():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(InputError, match="init='lda' needs classes"):
         MLKR(init="lda").fit(X, y)
-    with pytest.warns(NotConvergedWarning, match="MLKR did not converge"):
+    with pytest.warns(NotConvergedWarning, match=r"\[MLKR\] MLKR did not converge"):
         MLKR(max_iter=1).fit(X * 20, y)

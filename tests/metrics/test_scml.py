@@ -178,7 +178,9 @@ def test_too_large_a_program_is_reported(monkeypatch):
     ("wrong", "message"),
     [
         ({"basis": "lda"}, "needs class labels"),
-        ({"basis": np.eye(3)}, r"shape \(n_basis, 4\)"),
+        ({"basis": np.eye(3)}, r"\(3\) of the provided bases .* of the data \(4\)"),
+        ({"basis": np.ones((3, 4, 2))}, r"shape \(n_basis, 4\)"),
+        ({"basis": np.full((3, 4), np.nan)}, r"shape \(n_basis, 4\)"),
         ({"max_iter": 100}, "output_iter=500 must be equal or smaller"),
     ],
 )

@@ -450,6 +450,9 @@ def test_threshold_parts_the_pairs():
     assert (model.set_threshold(1).predict(points) == [1, -1, -1, -1]).all()
     with pytest.raises(InputError, match="real number"):
         model.set_threshold("far")
+    del model.threshold_
+    with pytest.raises(AttributeError, match="threshold for this estimator has not been set"):
+        model.predict(points)
 
 
 @pytest.mark.parametrize("strategy", ["accuracy", "f_beta", "max_tpr", "max_tnr"])

@@ -89,7 +89,9 @@ def test_half_of_the_rows_is_too_many_neighbours(measure):
     X, Z = oracle.two_spaces(n=20)
     measure(X, Z, n_neighbors=9)
     for k in (0, 10, 30):
-        with pytest.raises(InputError, match="from 1 to 9"):
+        with pytest.raises(
+            InputError, match="should be less than half of the 20 rows, from 1 to 9"
+        ):
             measure(X, Z, n_neighbors=k)
 
 

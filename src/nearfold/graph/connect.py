@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from nearfold.errors import DisconnectedGraphError, InputError, warn
 from nearfold.graph.bridges import OutsideSearch, bridging_edges, spanning_edges
 from nearfold.graph.build import Graph
+from nearfold.neighbors.lists import nearest_blocks
 from nearfold.notation import Array, Floats, Ints
 
 POLICIES = ("error", "bridge", "largest", "each")
@@ -101,29 +102,34 @@ def smallest_connecting_k(index: Any, k: int, most: int = 256) -> int | None:
 
     Searching starts from lists of 2 k neighbours, which are doubled while they do not connect.
     """
-    most = min(most, index.n_rows - 1)
+    n = index.n_rows
+    most = min(most, n - 1)
     tried = min(max(2 * k, 8), most)
     while True:
-        _, row = index.nearest(None, tried)
-        low, high = 0, tried  # `low` neighbours do not connect; `high` may
-        if count_components(row) == 1:
-            while high - low > 1:
-                middle = (low + high) // 2
-                connected = count_components(row[:, :middle]) == 1
-                low, high = (low, middle) if connected else (middle, high)
-            return high
+        ranks = spanning_ranks(index, tried)
+        if len(ranks) == n - 1:
+            return int(ranks[-1]) if n > 1 else 1
         if tried == most:
             return None
         tried = min(2 * tried, most)
 
 
-def count_components(row: Ints) -> int:
-    """The number of connected components of the graph of neighbour lists (n, k)."""
-    n, k = row.shape
-    lists = sparse.csr_array(
-        (np.ones(n * k, dtype=np.int8), row.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n)
-    )
-    return int(connected_components(lists, directed=False, return_labels=False))
+def spanning_ranks(index: Any, k: int) -> Ints:
+    """Ranks, ascending, of the edges of a minimum spanning forest of the lists of k neighbours.
+
+    The rank of an edge is its place in a list. The graph of the j nearest has as many components
+    as there are rows, less the edges of rank at most j. Lists are merged into the forest block by
+    block: O(n) memory.
+    """
+    n = index.n_rows
+    forest = sparse.coo_array((n, n), dtype=np.float64)
+    for rows, _, near in nearest_blocks(index, None, k):
+        query = np.repeat(np.arange(n)[rows], k)
+        rank = np.tile(np.arange(1.0, k + 1), len(near))
+        ends = (np.concatenate([forest.row, query]), np.concatenate([forest.col, near.ravel()]))
+        edges = sparse.coo_array((np.concatenate([forest.data, rank]), ends), shape=(n, n))
+        forest = minimum_spanning_tree(edges.tocsr()).tocoo()
+    return np.sort(forest.data).astype(np.int64)
 
 
 def smallest_connecting_radius(graph: Graph, reach: Floats, outside: OutsideSearch) -> float:

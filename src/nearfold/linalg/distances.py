@@ -16,7 +16,7 @@ from nearfold.blocks import spans
 from nearfold.notation import Array, Floats, Ints
 
 _DOUBT = 1e-7  # a square this small beside those of its rows has lost half its digits
-_CELLS = 2**20  # values of the differences held at a time
+_CELLS = 2**17  # values of the differences held at a time: they stay in the cache
 
 
 def square_norms(X: Array) -> Floats:

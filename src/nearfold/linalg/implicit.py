@@ -38,6 +38,7 @@ class CentredRows:
         self.mean = mean.astype(X.dtype)
         self.shape = X.shape
         self.root = None if weights is None else np.sqrt(weights).astype(X.dtype)
+        self._exact_mean = mean.astype(np.float64)
         self._far = float(np.linalg.norm(mean)) > 4.0 * spread
         self._parts = spans(X.shape[0], max(1, _CELLS // max(1, X.shape[1])))
 
@@ -63,14 +64,18 @@ class CentredRows:
         run = map_in_order if len(self._parts) > 1 else map  # a small table is not worth a pool
         return run(product, self._parts)
 
+    def _centred(self, part: slice) -> Array:
+        """Centred before it is rounded: a mean in float32 is off by its own rounding."""
+        return np.asarray((self.X[part] - self._exact_mean).astype(self.X.dtype, copy=False))
+
     def _part_times(self, V: Array, part: slice) -> Array:
         if self._far:
-            return np.asarray((self.X[part] - self.mean) @ V)
+            return np.asarray(self._centred(part) @ V)
         return np.asarray(self.X[part] @ V - self.mean @ V)
 
     def _part_transposed_times(self, U: Array, part: slice) -> Array:
         if self._far:
-            return np.asarray((self.X[part] - self.mean).T @ U[part])
+            return np.asarray(self._centred(part).T @ U[part])
         offset = np.multiply.outer(self.mean, U[part].sum(axis=0))
         return np.asarray(self.X[part].T @ U[part] - offset)
 

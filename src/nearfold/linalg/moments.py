@@ -183,7 +183,7 @@ def block_moments(
 ) -> Moments:
     """Moments of one block of rows, computed in its dtype (or the workspace's, if given).
 
-    The mean is found twice: once roughly, to centre with (for one group from some of its rows),
+    The mean is found twice: once roughly, to centre with (from some rows if all count alike),
     and once as the mean of what was centred, which is small and therefore accurate even in
     float32; the scatter about the rough mean is then corrected by that. A workspace (at least as
     many rows) saves the allocation of the centred copy, a tenth of the time.
@@ -193,8 +193,11 @@ def block_moments(
     w = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
     if group is None:
         count = np.array([w.sum()])
-        some = X[:: max(1, m // _ROWS_FOR_A_CENTRE)]
-        rough = some.mean(axis=0, dtype=np.float64, keepdims=True).astype(C.dtype)
+        if weights is None:
+            some = X[:: max(1, m // _ROWS_FOR_A_CENTRE)]
+            rough = some.mean(axis=0, dtype=np.float64, keepdims=True).astype(C.dtype)
+        else:  # rows that hardly count may lie anywhere
+            rough = (_group_sum(X, w, None, 1) / _safe(count)[:, None]).astype(C.dtype)
         np.subtract(X, rough[0], out=C)
     else:
         count = np.bincount(group, weights=w, minlength=n_groups).astype(np.float64)
@@ -273,9 +276,13 @@ def spread_of_block(block: Block) -> tuple[float, Floats, float]:
     count = float(w.sum())
     size = count if count > 0 else 1.0
     if not sparse.issparse(X):
-        rough = X[:: max(1, len(X) // _ROWS_FOR_A_CENTRE)].mean(axis=0, dtype=np.float64)
+        parts = spans(len(X), max(1, _CELLS // X.shape[1]))
+        if block.weights is None:
+            rough = X[:: max(1, len(X) // _ROWS_FOR_A_CENTRE)].mean(axis=0, dtype=np.float64)
+        else:  # rows that hardly count may lie anywhere
+            rough = np.sum([w[part] @ X[part] for part in parts], axis=0) / size
         rest, total = np.zeros(X.shape[1]), 0.0
-        for part in spans(len(X), max(1, _CELLS // X.shape[1])):
+        for part in parts:
             C = X[part] - rough
             rest += w[part] @ C / size
             total += float(w[part] @ np.einsum("ij,ij->i", C, C))

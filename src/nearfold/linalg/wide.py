@@ -42,7 +42,9 @@ def axes_by_inner_products(X: Array, w: Floats, k: int) -> Axes:
 def _centred_columns(X: Array, w: Floats, dtype: Any) -> tuple[Array, Floats]:
     """diag(sqrt w) (X - 1 mu^T) of some columns, and their means."""
     mean = w @ X.astype(np.float64) / w.sum()
-    A = (X - mean).astype(dtype, copy=False)
+    A = X - mean
+    A -= w @ A / w.sum()  # far from the origin the mean itself is rounded
+    A = A.astype(dtype, copy=False)
     return A * np.sqrt(w).astype(dtype)[:, None], mean
 
 
@@ -52,6 +54,7 @@ def axes_by_svd(X: Array, w: Floats) -> Axes:
     A = X.astype(np.float64)
     mean = w @ A / w.sum()
     A -= mean
+    A -= w @ A / w.sum()
     A *= np.sqrt(w)[:, None]
     if not np.isfinite(np.einsum("ij,ij->", A, A)):
         return np.zeros(0), A[:0], np.inf, mean

@@ -1,4 +1,7 @@
-"""S_w of LDA: the covariance within classes, pooled, shrunk, or estimated class by class."""
+"""S_w of LDA: the covariance within classes, pooled, shrunk, or estimated class by class.
+
+Not an estimator but the first step of LinearDiscriminantAnalysis.
+"""
 
 from __future__ import annotations
 

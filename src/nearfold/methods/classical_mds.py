@@ -32,7 +32,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import as_rows, is_streamed, require_memory
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme, take_names
+from nearfold.inputs import (
+    check_distances,
+    check_table,
+    finite_result,
+    refuse_extreme,
+    take_names,
+)
 from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, coordinates, positive_pairs
@@ -253,7 +259,7 @@ class ClassicalMDS(Embedding):
         given, X = X, check_table(self, X, reset=False)
         rows = in_learned_space(self.metric_learner_, X, given)
         Z = self._place(rows) if self._principal is None else self._principal.place(rows)
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     def _place(self, X: Array) -> Floats:
         assert self._map is not None

@@ -205,7 +205,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         largest = refuse_nonfinite(X, getattr(self, "feature_names_in_", None))
         if largest > 1.0:  # an overflow would only be seen when the batch is absorbed
             refuse_extreme(largest, X.dtype)
-        weights = check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, X, may_vanish=not first)
         if first:
             self._check_count(X.shape[0], X.shape[1], " for the first partial_fit call")
             self._forget()

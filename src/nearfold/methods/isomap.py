@@ -45,7 +45,7 @@ from nearfold.graph import (
     neighbourhood_graph,
 )
 from nearfold.graph.build import graph_of_matrix
-from nearfold.inputs import check_table
+from nearfold.inputs import check_table, finite_result
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import in_learned_space, is_precomputed
 from nearfold.methods.isomap_extension import (
@@ -324,7 +324,7 @@ class Isomap(Embedding):
             return np.asarray(self.regressor_.predict(rows)).reshape(X.shape[0], -1)
         index = measured_index(self.index_)
         Z = self._extension.place(index, rows, self.n_neighbors, self.radius, self.n_jobs)
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     @property
     def dist_matrix_(self) -> Floats:

@@ -1,5 +1,7 @@
 """Isomap's pieces, and new rows: their geodesics, and where they lie.
 
+Not an estimator but what Isomap ends in, and `transform`.
+
 A new row is joined to its nearest fitted rows (k of them, or all within the radius), so that its
 geodesic to row t is min over these of (distance + geodesic from there to t). Gower's formula with
 the means of the training geodesics then gives its coordinates. A row belongs to the piece of its

@@ -36,7 +36,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.inputs import check_table
+from nearfold.inputs import check_coordinates, check_table
 from nearfold.linalg import top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
 from nearfold.methods.kernel_axes import KernelAxes, LinearAxes, PivotAxes, RowAxes, measured_rows
@@ -375,7 +375,7 @@ class KernelPCA(Reduction):
                 "hence the inverse transform is not available."
             )
         check_is_fitted(self, "dual_coef_")
-        return self._preimage.reconstruct(np.asarray(X))
+        return self._preimage.reconstruct(check_coordinates(X, self._n_features_out))
 
     @property
     def _n_features_out(self) -> int:

@@ -121,9 +121,7 @@ def linear_route(X: Any, k: int) -> FoundAxes:
         warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here
         pca = PCA(min(k, m, d)).fit(X)
     lam = pca.singular_values_.astype(np.float64) ** 2
-    # Rows that are all equal have no direction, but a mean that rounds.
-    size = float(np.abs(pca.mean_).max(initial=0.0)) * float(np.finfo(X.dtype).eps)
-    lam = clamp_spectrum(np.where(lam > 64 * m * size**2, lam, 0.0), X.dtype)
+    lam = clamp_spectrum(lam, X.dtype)
     axes = pca.components_.T * (lam > 0).astype(X.dtype)  # (10.19)
     V = center_and_project(X, pca.mean_, axes)
     V /= np.where(lam > 0, np.sqrt(lam), 1.0).astype(V.dtype)

@@ -1,5 +1,7 @@
 """LLE's pieces side by side, and new rows among them.
 
+Not an estimator but what LocallyLinearEmbedding ends in, and `transform`.
+
 A new row is the weighted mean of its neighbours in the embedding, as it is in the data. It belongs
 to the piece of its nearest fitted row, and has neighbours there alone.
 """

@@ -33,7 +33,14 @@ from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOpt
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
-from nearfold.inputs import check_distances, check_table, refuse_extreme, refuse_nonfinite
+from nearfold.inputs import (
+    check_distances,
+    check_table,
+    finite_result,
+    refuse_extreme,
+    refuse_nonfinite,
+)
+from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
@@ -44,7 +51,7 @@ from nearfold.methods.dissimilarities import (
 )
 from nearfold.methods.landmark_mds import LandmarkCount, mean_of_both
 from nearfold.methods.reduction import COLUMNS, Embedding
-from nearfold.methods.smacof import Smacof, StressMap, best_of, classical_start
+from nearfold.methods.smacof import Smacof, StressMap, best_of
 from nearfold.notation import Array, Floats
 from nearfold.run import random_state, reporting
 from nearfold.state import array, flag, list_of, nested, number, optional, text
@@ -289,14 +296,14 @@ class MDS(Embedding):
             for _ in range(1 if self.n_init == "warn" else self.n_init):
                 yield rng.uniform(size=len(D) * k).reshape(len(D), k)
         else:
-            yield classical_start(D, k)
+            yield classical_mds(D, k).Z
 
     def transform(self, X: Any) -> Floats:
         """Place new rows where their stress against the fitted ones is least."""
         check_is_fitted(self)
         given, X = X, check_table(self, X, reset=False)
         Z = self._place(in_learned_space(self.metric_learner_, X, given))
-        return Z.astype(X.dtype, copy=False)
+        return finite_result(Z, X.dtype)
 
     def _place(self, X: Array) -> Floats:
         negligible = max(1e-13, 20 * float(np.finfo(X.dtype).eps))

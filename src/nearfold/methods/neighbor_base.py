@@ -35,9 +35,9 @@ from nearfold.neighbors import (
 )
 from nearfold.neighbors.distances import effective_metric
 from nearfold.neighbors.lists import (
+    all_nearest,
     graph_from_lists,
     graph_from_pairs,
-    require_lists,
     split_by_query,
 )
 from nearfold.notation import Floats, Ints
@@ -217,9 +217,8 @@ class KNeighborsMixin(SklearnKNeighborsMixin):
     def _nearest(self, X: Any, n_neighbors: int | None) -> tuple[Floats, Ints]:
         Q = self._queries(X)
         k = self._check_k(Q, n_neighbors)
-        require_lists(self.n_samples_fit_ if Q is None else Q.shape[0], k)
         with reporting(self.verbose):
-            return self.index_.nearest(Q, k)
+            return all_nearest(self.index_, Q, k)
 
 
 class RadiusNeighborsMixin(SklearnRadiusNeighborsMixin):

@@ -16,11 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from nearfold.blocks import require_memory
-from nearfold.errors import InputError, warn
+from nearfold.errors import warn
 from nearfold.inputs import check_weights
 from nearfold.methods.neighbor_base import NeighborsEstimator
 from nearfold.methods.voting import Neighborhoods, average, class_shares, count_votes, most_voted
 from nearfold.notation import Array, Floats, Ints
+from nearfold.raw_values import read_values, refuse_missing
 from nearfold.run import reporting
 from nearfold.state import Sizes, any_of, array, flag, labels, list_of, optional, require
 
@@ -183,7 +184,9 @@ def check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target "
             "y is None."
         )
-    _refuse_missing(y)
+    refuse_missing(y)
+    if numeric:
+        y = read_values(y, "y")
     y = check_array(y, ensure_2d=False, dtype=np.float64 if numeric else None, input_name="y")
     check_consistent_length(estimator.index_.X, y)
     if y.ndim == 2 and y.shape[1] == 1 and not numeric:
@@ -194,18 +197,3 @@ def check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
         )
         y = y.ravel()
     return np.asarray(y)
-
-
-def _refuse_missing(y: Any) -> None:
-    """Raise for the missing values of a data frame's column, which compare with nothing."""
-    if hasattr(y, "isna"):
-        missing = np.asarray(y.isna()).reshape(len(y), -1).any(axis=1)
-    elif hasattr(y, "is_null"):
-        missing = np.asarray(y.is_null()).reshape(len(y), -1).any(axis=1)
-    else:
-        return
-    if missing.any():
-        raise InputError(
-            f"y contains NaN or missing values in {int(missing.sum())} rows (first: "
-            f"{np.flatnonzero(missing)[:5].tolist()}): drop those rows, or give them a label."
-        )

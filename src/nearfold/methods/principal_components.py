@@ -15,7 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import Block, MappedRows, as_rows, is_streamed, require_output, spans
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table, match_names, refuse_nonfinite
+from nearfold.inputs import (
+    check_coordinates,
+    check_table,
+    finite_result,
+    match_names,
+    refuse_nonfinite,
+)
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
 from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
@@ -111,6 +117,7 @@ def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: flo
     if k < d:
         constant += (d - k) * np.log(noise)
 
+    @np.errstate(over="ignore", invalid="ignore")  # looked for in the result
     def of_part(part: slice) -> Floats:
         C = X[part].astype(np.float64) - mu
         Z = C @ W
@@ -120,7 +127,7 @@ def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: flo
             square += np.einsum("ij,ij->i", C, C) / noise
         return np.asarray(-0.5 * (square + constant))
 
-    return np.concatenate(over_parts(of_part, X))
+    return finite_result(np.concatenate(over_parts(of_part, X)), np.float64)
 
 
 class PrincipalComponents(Reduction):
@@ -195,7 +202,7 @@ class PrincipalComponents(Reduction):
         """Back into the original space: the nearest points on the plane of the axes."""
         check_is_fitted(self)
         self._settle()
-        Z, scale = np.asarray(X), self._scale()
+        Z, scale = check_coordinates(X, len(self.components_)), self._scale()
         axes = self.components_ if scale is None else self.components_ * scale[:, None]
         dtype = np.result_type(Z, axes)
         require_output(len(Z), axes.shape[1], dtype)

@@ -1,4 +1,7 @@
-"""What methods of dimensionality reduction have in common: scikit-learn's conventions."""
+"""What methods of dimensionality reduction have in common: scikit-learn's conventions.
+
+Not an estimator but the base of those that transform.
+"""
 
 from __future__ import annotations
 

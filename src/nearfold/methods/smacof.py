@@ -22,9 +22,6 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.isotonic import isotonic_regression
 
 from nearfold.blocks import spans
-from nearfold.linalg.centred import CentredSquaredDistances
-from nearfold.linalg.gower import coordinates, positive_pairs
-from nearfold.methods.reduction import padded
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread, reporter
 from nearfold.state import State, array, optional
@@ -141,12 +138,6 @@ def best_of(
     """The run of least stress, the first of those."""
     runs = (smacof(D, Z, None if metric else Disparities(D), max_iter, eps, n_jobs) for Z in starts)
     return min(runs, key=lambda run: run.normalized)
-
-
-def classical_start(D: Floats, k: int) -> Floats:
-    """The coordinates of classical MDS."""
-    Z = coordinates(*positive_pairs(CentredSquaredDistances(D).top(min(k, len(D)))))
-    return padded(Z, k)
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,7 @@ def list_weights(weights: Weights, distance: Floats) -> Floats:
         exact = (distance == 0).any(axis=1, keepdims=True)
         nearest = np.min(distance, axis=1, where=distance > 0, initial=np.inf, keepdims=True)
         return inverse_distances(distance, np.minimum(nearest, _HUGE), exact)
-    assert callable(weights)
-    return np.asarray(weights(distance), dtype=np.float64)
+    return _called(weights, distance)
 
 
 def pair_weights(weights: Weights, query: Ints, distance: Floats, count: Floats, m: int) -> Floats:
@@ -123,10 +122,19 @@ def pair_weights(weights: Weights, query: Ints, distance: Floats, count: Floats,
         np.minimum.at(nearest, query[apart], distance[apart])
         inverse = inverse_distances(distance, nearest[query], exact[query])
         return count * np.where(counted, inverse, 0.0)  # which may be inf where none count
-    assert callable(weights)
     parts = np.split(distance, np.searchsorted(query, np.arange(1, m)))
-    found = [np.asarray(weights(part), dtype=np.float64).ravel() for part in parts]
-    return count * np.concatenate(found)
+    return count * np.concatenate([_called(weights, part).ravel() for part in parts])
+
+
+def _called(weights: Any, distance: Floats) -> Floats:
+    """What a callable makes of the distances."""
+    found = np.asarray(weights(distance), dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise InputError(
+            "the function given as weights returned NaN or inf, for example at a distance of 0: "
+            "weights must be finite numbers."
+        )
+    return found
 
 
 def inverse_distances(distance: Floats, nearest: Floats, exact: Array) -> Floats:

@@ -29,7 +29,7 @@ def read_labels(
     if len(classes) < 2:
         raise InputError(
             f"{type(estimator).__name__} needs at least two classes; y holds only one class, "
-            f"{classes[0]!r}."
+            f"{classes.tolist()[0]!r}."
         )
     if skip_unlabelled and len(classes) > 2 and y.dtype.kind in "if" and -1 in classes:
         known = y != -1

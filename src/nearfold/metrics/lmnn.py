@@ -65,9 +65,12 @@ from nearfold.metrics.parameters import (
 )
 from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.neighbors import build_index
+from nearfold.neighbors.selection import groups_of_counts
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import minimise, warn_unless_converged
 from nearfold.run import PerThread, one_blas_thread, random_state, reporting
+
+_IMPOSTORS = 2**17  # pairs of a row and an impostor held at a time
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def margin_loss(
     Z = project(X, L)
     Z = Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype)
     (m, r), (left, right) = Z.shape, augmented(Z)
+    norms = right[-1]
     d_near = square_norms(Z[targets.i] - Z[targets.j])
     buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=Z.dtype))
 
@@ -112,10 +116,12 @@ def margin_loss(
             if near.shape[1]:
                 T = np.matmul(left[lo:hi], right, out=buffers.get()[: hi - lo])
                 T[:, starts[c] : starts[c + 1]] = -np.inf
-                part, active, W = impostors(T, near, right[-1, lo:hi])
-                value += part
-                counts.append(active.ravel())
-                add_pushed(G, Z, lo, hi, W)
+                for few in groups_of_counts(count_near(T, near, norms[lo:hi]), _IMPOSTORS):
+                    at = slice(lo + few.start, lo + few.stop)
+                    part, active, W = impostors(T[few], near[few], norms[at])
+                    value += part
+                    counts.append(active.ravel())
+                    add_pushed(G, Z, at, W)
         return value, counts, G
 
     push, G, counts = 0.0, np.zeros(Z.shape), []
@@ -127,6 +133,11 @@ def margin_loss(
     pull = sparse.csr_array((weight, targets.j, targets.first), shape=(m, m))
     G += (pull.sum(axis=1) + pull.sum(axis=0))[:, None] * Z - pull @ Z - pull.T @ Z
     return mu * float(d_near.sum(dtype=np.float64)) + (1 - mu) * push, 2.0 * pull_back(G, X)
+
+
+def count_near(T: Array, near: Array, norms: Array) -> Ints:
+    """How many rows of other classes come nearer to each row than its farthest target + 1."""
+    return np.count_nonzero(T > (norms - 1 - near.max(axis=1))[:, None], axis=1)
 
 
 def impostors(T: Array, near: Array, norms: Array) -> tuple[float, Floats, sparse.csr_array]:
@@ -149,11 +160,11 @@ def impostors(T: Array, near: Array, norms: Array) -> tuple[float, Floats, spars
     return value, counts, sparse.csr_array((weight, inside - row * m, first), shape=(b, m))
 
 
-def add_pushed(G: Floats, Z: Array, lo: int, hi: int, W: sparse.csr_array) -> None:
-    """Add the gradient (halved) of -sum_il W_il |z_i - z_l|^2, i from lo to hi, to G."""
-    G += W.T @ Z[lo:hi]
+def add_pushed(G: Floats, Z: Array, rows: slice, W: sparse.csr_array) -> None:
+    """Add the gradient (halved) of -sum_il W_il |z_i - z_l|^2 over some rows i to G."""
+    G += W.T @ Z[rows]
     G -= W.sum(axis=0)[:, None] * Z
-    G[lo:hi] += W @ Z - W.sum(axis=1)[:, None] * Z[lo:hi]
+    G[rows] += W @ Z - W.sum(axis=1)[:, None] * Z[rows]
 
 
 class LMNN(MahalanobisMetric):

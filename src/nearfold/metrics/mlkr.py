@@ -154,6 +154,12 @@ class MLKR(MahalanobisMetric):
         order = order_by_value(X, zero)
         X = centre_in_order(X, order)
         targets = y[order] - y.mean()
+        spread = float(np.abs(targets).max())
+        if not (spread == 0 or 1e-140 < spread < 1e140):
+            raise InputError(
+                f"the targets differ by about {spread:.1g}, so that their squares overflow or "
+                "vanish: multiply or divide them by a constant first."
+            )
         scale = float(np.sqrt(np.mean(targets**2))) or 1.0
         targets = (targets / scale).astype(X.dtype)
         penalty = self.trace_penalty * len(X) * mean_variance(X)
@@ -167,5 +173,5 @@ class MLKR(MahalanobisMetric):
         self.history_ = [value * scale**2 / len(X) for value in ended.history]
         self.objective_ = ended.value * scale**2 / len(X)
         self._set_map(ended.x, X.dtype, self.rank)
-        warn_unless_converged(ended, "MLKR", "Raise max_iter or tol, or scale the columns.")
+        warn_unless_converged(ended, "[MLKR] MLKR", "Raise max_iter or tol, or scale the columns.")
         return self

@@ -108,6 +108,11 @@ def learn_metric(
                 + (", all of equal points." if len(v) else ".")
             )
     units = column_units(S, D)
+    if units.min() < np.finfo(np.float64).tiny:
+        raise InputError(
+            f"the pairs differ by about {units.min():.1g} in a column, too little to divide by: "
+            "multiply the columns by a constant first."
+        )
     with one_blas_thread():
         S, D = S / units, D / units
         S, unbounded = with_ridge(S, D, ridge, diagonal)

@@ -112,7 +112,10 @@ class PairsMixin:
         """1 for pairs at most `threshold_` apart, -1 for the others."""
         check_is_fitted(self, "components_")
         if not hasattr(self, "threshold_"):
-            raise AttributeError("there is no threshold_ yet: call calibrate_threshold first.")
+            raise AttributeError(
+                "A threshold for this estimator has not been set, call its set_threshold or "
+                "calibrate_threshold method."
+            )
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
 
     @available_if(judges_tuples)

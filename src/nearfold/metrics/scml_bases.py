@@ -137,7 +137,12 @@ def make_bases(triplets: Tuples, basis: Any, n_basis: int | None, random: Any) -
     (m, d), T = triplets.X.shape, len(triplets.rows)
     if not isinstance(basis, str):
         B = np.asarray(basis, dtype=np.float64)
-        if B.ndim != 2 or B.shape[1] != d or not np.isfinite(B).all():
+        if B.ndim == 2 and B.shape[1] != d:
+            raise InputError(
+                f"The dimensionality ({B.shape[1]}) of the provided bases must match the "
+                f"dimensionality of the data ({d})."
+            )
+        if B.ndim != 2 or not np.isfinite(B).all():
             raise InputError(
                 f"basis must be finite numbers of shape (n_basis, {d}); its shape is {B.shape}."
             )

@@ -25,7 +25,7 @@ import numpy as np
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError, PreprocessorError
-from nearfold.inputs import check_rows, check_table, refuse_dates_and_masks, refuse_nonfinite
+from nearfold.inputs import check_rows, check_table, refuse_nonfinite
 from nearfold.metrics.parse_tuples import (
     check_signs,
     find_rows,
@@ -39,6 +39,7 @@ from nearfold.metrics.reconcile_tuples import (
     reconcile_pairs,
 )
 from nearfold.notation import Array, Floats, Ints
+from nearfold.raw_values import read_values, stack_rows
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 
@@ -127,6 +128,8 @@ def _require_points(n: int, d: int, itemsize: int, copies: int) -> None:
 
 def n_dimensions(values: Any) -> int:
     """Of whatever can become an array."""
+    if isinstance(values, list | tuple):
+        values = stack_rows(values)
     return len(values.shape) if hasattr(values, "shape") else int(np.asarray(values).ndim)
 
 
@@ -152,7 +155,7 @@ def look_up(preprocessor: Any, rows: Any) -> Any:
     if not callable(preprocessor):
         return TableLookup(preprocessor)(rows)
     try:
-        found = np.asarray(preprocessor(rows))
+        found = np.asarray(read_values(preprocessor(rows)))
     except Exception as error:
         raise PreprocessorError(
             f"An error occurred when trying to use the preprocessor: {error!r}"
@@ -184,12 +187,11 @@ class TableLookup:
 
 def points_of_tuples(tuples: Any, size: int, preprocessor: Any = None, name: str = "") -> Array:
     """The members as vectors (n, size, d); `name` is the learner's, for messages."""
-    refuse_dates_and_masks(tuples)
     if preprocessor is not None and n_dimensions(tuples) == 2:
         ids = np.asarray(tuples)
         flat = look_up(preprocessor, ids.ravel())
         tuples = np.asarray(flat).reshape(*ids.shape, -1)
-    points = np.asarray(tuples)
+    points = np.asarray(read_values(tuples) if n_dimensions(tuples) == 3 else tuples)
     if points.ndim != 3:
         raise InputError(
             f"3D array of formed tuples expected{_by(name)}. Found {points.ndim}D array instead:\n"
@@ -200,6 +202,8 @@ def points_of_tuples(tuples: Any, size: int, preprocessor: Any = None, name: str
             f"Tuples of {size} element(s) expected{_by(name)}. Got tuples of {points.shape[1]} "
             f"element(s) instead (shape={points.shape}):\ninput={points}.\n"
         )
+    if points.dtype.kind == "c":
+        raise InputError("Complex data not supported: the tuples hold complex numbers.")
     if points.dtype not in (np.float32, np.float64):
         points = points.astype(np.float64)
     if len(points) == 0:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import spans
+from nearfold.blocks import get_memory, spans
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.distances import is_euclidean
@@ -156,6 +156,8 @@ class EuclideanIndex:
                 return self._plain
             else:
                 self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
+        if isinstance(self._heavy, PrunedIndex) and self._heavy.held_bytes() > get_memory() / 2:
+            raise CannotSketch  # it was built when more of the budget was free
         return self._heavy
 
     def _fallback(self) -> PlainIndex:

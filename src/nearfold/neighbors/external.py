@@ -156,7 +156,7 @@ def within_from(
     reach = radii(radius, Q.shape[0])
     counts = tree.count_within(Q, reach)
     require_pairs(int(counts.sum()))
-    pairs = Pairs()
+    pairs = Pairs(Q.shape[0])
     for group in groups_of_counts(counts, _PAIRS):
         query, row, distance = tree.pairs_within(Q[group], reach[group])
         query += group.start

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import require_memory, spans
+from nearfold.blocks import require_memory, reserve_memory, spans
 from nearfold.errors import MemoryBudgetError
 from nearfold.neighbors.exact import Index
 from nearfold.neighbors.pairs import radii
@@ -83,11 +83,13 @@ def take_rows(Q: Any, chosen: Any) -> Any:
     return Q.iloc[chosen] if hasattr(Q, "iloc") else Q[chosen]
 
 
-def require_lists(m: int, k: int) -> None:
-    """Refuse if lists of k neighbours of m queries do not fit the memory budget."""
-    require_memory(
-        16.0 * m * k, f"A list of {k} neighbours for {m} rows", "Ask for fewer, or in parts."
-    )
+def all_nearest(index: Index, Q: Any, k: int) -> tuple[Floats, Ints]:
+    """The k nearest of all queries, refused if so many lists do not fit the memory budget."""
+    m = index.n_rows if Q is None else Q.shape[0]
+    needed = 16 * m * k
+    require_memory(needed, f"A list of {k} neighbours for {m} rows", "Ask for fewer, or in parts.")
+    with reserve_memory(needed):  # the search has what the lists leave
+        return index.nearest(Q, k)
 
 
 def graph_from_lists(distances: Floats | None, rows: Ints, n_columns: int) -> sparse.csr_array:

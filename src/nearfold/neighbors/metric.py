@@ -208,7 +208,7 @@ class MetricIndex:
         if self._tree is not None:
             return within_from(self._tree, queries, radius, exclude_self=Q is None)
         reach = radii(radius, queries.shape[0])
-        pairs = Pairs()
+        pairs = Pairs(queries.shape[0])
 
         def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
             block = self._like_rows(queries[span])

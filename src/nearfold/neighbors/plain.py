@@ -81,7 +81,7 @@ class PlainIndex:
         queries = self.X if Q is None else Q
         reach = radii(radius, len(queries))
         limit = np.minimum(reach, 1e154)[:, None] ** 2 * (1 + 1e-15)
-        pairs = Pairs()
+        pairs = Pairs(len(queries))
 
         def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
             pieces = []

@@ -70,7 +70,7 @@ class PrecomputedIndex:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         D = self.X if Q is None else self._check(Q)
         reach = radii(radius, D.shape[0])
-        pairs = Pairs()
+        pairs = Pairs(D.shape[0])
         for span in spans(D.shape[0], _QUERIES):
             if sparse.issparse(D):
                 query, row, distance = _entries(D[span])

@@ -44,12 +44,12 @@ from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.plan import Plan
 from nearfold.neighbors.sketch import Sketch, Sketcher, group_centres, sort_by_group
 from nearfold.notation import Array, Floats, Ints
-from nearfold.run import PerThread, map_in_order
+from nearfold.run import PerThread, map_in_order, thread_count
 
 _ROW_TILE = 512  # with it a tile of scores is 1 MB: it stays in a core's cache
 _QUERY_TILE = 512
 _SEED_SHARE = 8  # one tile in so many, the nearest ones, gives the first thresholds
-_BATCH_CELLS = 2**21  # values of the queries sketched at a time
+_BATCH_CELLS = 2**20  # values of the queries sketched at a time
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,10 @@ class PrunedIndex:
         self.tile_centre = np.array([centre for _, centre, _ in arranged])
         self.tile_radius = np.array([radius for _, _, radius in arranged])
         self.tile_norm = np.sqrt([self.square[tile].max() for tile in self.tiles])
+
+    def held_bytes(self) -> float:
+        """What the sketches of the rows take."""
+        return 4.0 * self.sketcher.width * len(self.X) + self.square.nbytes + self.row_of.nbytes
 
     def _query_tiles(self, Q: Array | None) -> Iterator[_QueryTile]:
         """Queries in coherent tiles; the index's own rows if Q is None."""
@@ -207,18 +211,11 @@ class PrunedIndex:
         from nearfold.kernels.screen import screen_within
 
         size = _QUERY_TILE * _ROW_TILE
-        buffers = PerThread(
-            lambda: (
-                np.empty(size, dtype=np.float32),
-                np.empty(size, dtype=np.int64),
-                np.empty(size, dtype=np.int64),
-                np.empty(size),
-            )
-        )
-
+        kinds = (np.float32, np.int32, np.int32, np.float64)  # scores, queries, rows, squares
+        buffers = PerThread(lambda: [np.empty(size, dtype=kind) for kind in kinds])
         m = self.X.shape[0] if Q is None else Q.shape[0]
         reach = radii(radius, m)
-        pairs = Pairs()
+        pairs = Pairs(m, self.held_bytes() + 20.0 * size * thread_count(self.n_jobs))
         limit = np.minimum(reach, 1e154)  # its square must not overflow
 
         def search(task: _QueryTile) -> list[tuple[Ints, Ints, Floats]]:
@@ -238,7 +235,7 @@ class PrunedIndex:
                 )  # fmt: skip
                 pairs.reserve(count)
                 query, row, square = (part[:count] for part in found)
-                pieces.append((query.copy(), row.copy(), np.sqrt(square)))
+                pieces.append((query.astype(np.int64), row.astype(np.int64), np.sqrt(square)))
             return pieces
 
         total = -(-m // _QUERY_TILE)

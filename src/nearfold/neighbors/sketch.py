@@ -18,7 +18,7 @@ from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_a
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread
 
-PROJECT_ROWS = 512  # a block of float64 rows that stays in cache while it is projected
+_PROJECT_ROWS, _PROJECT_CELLS = 512, 2**19  # of rows in float64 that are projected at a time
 LEAD = 8  # axes that rows are grouped by
 _SAMPLE_CELLS = 2**21
 _U32 = float(np.finfo(np.float32).eps) / 2
@@ -62,6 +62,7 @@ class Sketcher:
             axes = principal_axes(guide, max(1, min(self.d // 2, AXES[-1])))
             self.plan = plan or choose_plan(guide, axes, n, k_hint)
         self.whole = self.plan.short >= self.d
+        self.step = max(1, min(_PROJECT_ROWS, _PROJECT_CELLS // max(1, self.d)))
         self.width = self.d + 1 if self.whole else self.plan.short + self.plan.long + 3
         if plan is None and 4.0 * n * (self.width + 4) > get_memory() / 2:
             raise CannotSketch
@@ -80,45 +81,54 @@ class Sketcher:
             else:
                 lead[span] = (X[span] - self.centre) @ self.basis[:, :few]
 
-        for _ in map_in_order(project, spans(len(X), PROJECT_ROWS), n_jobs=n_jobs):
+        for _ in map_in_order(project, spans(len(X), self.step), n_jobs=n_jobs):
             pass
         if not np.isfinite(lead).all():
             raise CannotSketch
         return lead
 
-    @np.errstate(over="ignore", invalid="ignore")  # looked for below, in `square`
+    def room_for(self, m: int) -> Sketch:
+        """Room for the sketches of m rows."""
+        short, long = (self.d, -1) if self.whole else (self.plan.short + 1, self.plan.long)
+        return Sketch(
+            np.ones((m, short + 1), dtype=np.float32),
+            np.empty((m, long + 1), dtype=np.float32),
+            np.empty(m),
+        )
+
     def sketch(self, Q: Array, chosen: Ints | slice) -> Sketch:
-        """Sketch some rows of Q."""
-        h = self.plan.short
-        block = Q[chosen] - self.centre
+        """Sketch some rows of Q, a few at a time."""
+        rows = np.arange(len(Q))[chosen]
+        sketch = self.room_for(len(rows))
+        for span in spans(len(rows), self.step):
+            self._fill(sketch, span, Q[rows[span]])
+        return sketch
+
+    def sketch_all(self, Q: Array, n_jobs: int | None) -> Sketch:
+        """Sketch all rows of Q, in blocks."""
+        sketch = self.room_for(len(Q))
+        blocks = spans(len(Q), self.step)
+        for _ in map_in_order(lambda at: self._fill(sketch, at, Q[at]), blocks, n_jobs=n_jobs):
+            pass
+        return sketch
+
+    @np.errstate(over="ignore", invalid="ignore")  # looked for at the end, in `square`
+    def _fill(self, sketch: Sketch, at: slice, rows: Array) -> None:
+        h, short, long = self.plan.short, sketch.short[at], sketch.long[at]
+        block = rows - self.centre
         if self.whole:
-            short = np.ones((len(block), self.d + 1), dtype=np.float32)
-            long = np.empty((len(block), 0), dtype=np.float32)
             np.multiply(block, self.scale, out=short[:, :-1], casting="same_kind")
         else:
             block = block.astype(np.float64, copy=False)
             part = block @ self.basis
             size = square_norms(block) * self.scale**2
-            short = np.ones((len(block), h + 2), dtype=np.float32)
             short[:, :h] = part[:, :h]
             short[:, h] = np.sqrt(np.maximum(size - square_norms(part[:, :h]), 0.0))
-            long = np.empty((len(block), self.plan.long + 1), dtype=np.float32)
             long[:, :-1] = part
             long[:, -1] = np.sqrt(np.maximum(size - square_norms(part), 0.0))
-        square = square_norms(short[:, :-1].astype(np.float64))
-        if not square.max(initial=0.0) < _LARGEST_SQUARE:
+        sketch.square[at] = square_norms(short[:, :-1].astype(np.float64))
+        if not sketch.square[at].max(initial=0.0) < _LARGEST_SQUARE:
             raise CannotSketch
-        return Sketch(short, long, square)
-
-    def sketch_all(self, Q: Array, n_jobs: int | None) -> Sketch:
-        """Sketch all rows of Q, in blocks."""
-        blocks = spans(len(Q), PROJECT_ROWS)
-        parts = list(map_in_order(lambda span: self.sketch(Q, span), blocks, n_jobs=n_jobs))
-        return Sketch(
-            np.concatenate([part.short for part in parts]),
-            np.concatenate([part.long for part in parts]),
-            np.concatenate([part.square for part in parts]),
-        )
 
     def rounding(self, norm: Any) -> Any:
         """How far, in norm, a stored sketch of a row of this norm may be from the true one.

@@ -110,7 +110,7 @@ def check_neighbors(n_neighbors: int, n: int) -> int:
     most = (n - 1) // 2
     if not 1 <= n_neighbors <= most:
         raise InputError(
-            f"n_neighbors={n_neighbors}: with {n} rows it may be from 1 to {most}, less than half "
-            "of the rows; beyond it the measure has no scale."
+            f"n_neighbors ({n_neighbors}) should be less than half of the {n} rows, from 1 to "
+            f"{most}; beyond it the measure has no scale."
         )
     return int(n_neighbors)

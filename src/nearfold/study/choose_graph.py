@@ -14,9 +14,9 @@ import numpy as np
 from nearfold.errors import InputError
 from nearfold.graph import OutsideSearch, neighbourhood_graph
 from nearfold.graph.connect import (
-    count_components,
     smallest_connecting_k,
     smallest_connecting_radius,
+    spanning_ranks,
 )
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
@@ -161,8 +161,8 @@ def _k_by_connectivity(X: Array) -> Choice:
             "made of groups far apart. Use disconnected='bridge' or 'each' in Isomap and LLE."
         )
     tried = np.arange(1, min(n - 1, max(smallest + 3, 8)) + 1)
-    _, row = index.nearest(None, int(tried[-1]))
-    pieces = np.array([count_components(row[:, :k]) for k in tried], dtype=np.float64)
+    ranks = spanning_ranks(index, int(tried[-1]))
+    pieces = np.array([n - np.count_nonzero(ranks <= k) for k in tried], dtype=np.float64)
     before = f" ({pieces[smallest - 2]:.0f} pieces with {smallest - 1})" if smallest > 1 else ""
     reason = Told(
         f"n_neighbors = {smallest}: the smallest for which the graph of {n:,} rows is in one "
