@@ -1,6 +1,7 @@
 """Kernel PCA against (10.22)-(10.25), against scikit-learn, and every route against the others."""
 
 import pickle
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -1217,3 +1218,13 @@ def test_near_pairs_keep_their_digits_in_float32():
 def test_powers_that_overflow_are_refused_also_at_low_rank():
     with pytest.raises(NearfoldError):
         KernelPCA(2, kernel="poly", low_rank=20, random_state=0).fit(table() * 1e60)
+
+
+def test_all_axes_of_the_linear_kernel_take_no_more_than_the_rank_needs():
+    X = np.random.default_rng(0).standard_normal((4000, 3))
+    tracemalloc.start()
+    model = KernelPCA().fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.eigenvectors_.shape == (4000, 3)
+    assert peak < 10 * X.nbytes  # a matrix (4000, 4000) is 128 MB

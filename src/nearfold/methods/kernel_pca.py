@@ -313,7 +313,7 @@ class KernelPCA(Reduction):
         if not callable(self.kernel) and self.kernel != "cosine":
             refuse_overflowing(X, getattr(self, "feature_names_in_", None))
         if self.kernel == "linear" and isinstance(self.low_rank, str):
-            return linear_route(X, k)
+            return linear_route(X, min(X.shape) if self.n_components is None else k)
         function.measure_from_mean(X)
         route = choose_route(X, k, self.low_rank, self.copy_X)
         if route == "low rank":

@@ -117,6 +117,8 @@ def _symmetric_part(K: Array, n_jobs: int | None) -> Array:
 def linear_route(X: Any, k: int) -> FoundAxes:
     """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
     m, d = X.shape
+    needed = 3.0 * X.dtype.itemsize * (m + d) * k  # found, in order, and the padded ones
+    require_memory(needed, f"{k:,} axes of {m:,} rows", "Ask for fewer components.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here
         pca = PCA(min(k, m, d)).fit(X)
