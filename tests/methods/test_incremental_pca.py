@@ -505,3 +505,10 @@ def test_a_batch_without_weight_changes_nothing():
     np.testing.assert_allclose(model.explained_variance_, before, rtol=1e-12)
     with pytest.raises(ValueError, match="at least one non-zero"):
         IncrementalPCA(2).partial_fit(X, sample_weight=np.zeros(30))
+
+
+def test_a_state_of_both_kinds_of_axes_is_refused():
+    held = fields_of(IncrementalPCA(2).fit(np.random.default_rng(0).normal(size=(30, 4))))
+    IncrementalPCA.fitted_state.check(held)
+    with pytest.raises(StateError, match="another kind"):
+        IncrementalPCA.fitted_state.check({**held, "approximation_": "some axes"})
