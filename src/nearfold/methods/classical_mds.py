@@ -28,6 +28,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -236,7 +237,8 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _by_axes(self, rows: Any) -> Floats:
         assert self._pca is not None
         lam = clamp_spectrum(self._pca.singular_values_**2, self._pca.components_.dtype)
-        Z = self._pca.transform(rows)
+        with config_context(transform_output="default"):  # an array, not a frame
+            Z = self._pca.transform(rows)
         Z = Z.to_array() if is_streamed(Z) else Z
         Z[:, lam == 0] = 0.0
         return self._pad(Z)
@@ -342,7 +344,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -38,7 +38,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import spans
@@ -242,7 +242,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "low_rank": [
             StrOptions({"auto", "never"}),
             Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
         ],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), None],
         "verbose": ["verbose"],
