@@ -33,6 +33,16 @@ def asked(model, Q):
 # Parameters.
 
 
+def test_p_of_the_metric_params_overrides_p_and_says_so_only_if_there_are_two():
+    X = table()
+    one = nf.NearestNeighbors(p=1).fit(X).kneighbors(X)[0]
+    with pytest.warns(SyntaxWarning, match="p is found in metric_params"):
+        both = nf.NearestNeighbors(p=2, metric_params={"p": 1}).fit(X)
+    given = nf.NearestNeighbors(p=None, metric_params={"p": 1}).fit(X)  # a warning would be raised
+    np.testing.assert_array_equal(both.kneighbors(X)[0], one)
+    np.testing.assert_array_equal(given.kneighbors(X)[0], one)
+
+
 @pytest.mark.parametrize(
     ("make", "options"),
     [

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.inputs import check_coordinates, check_table
@@ -198,7 +198,7 @@ class KernelPCA(Reduction):
         "low_rank": [
             StrOptions({"auto", "never"}),
             Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
         ],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), None],
         "verbose": ["verbose"],

@@ -109,7 +109,7 @@ class NeighborsEstimator(BaseEstimator):
         given = _rows_of(X)
         self._refuse_lost_zeros(given)
         X = check_table(self, given, reset=True, accept_sparse=True, finite=False)
-        if "p" in (self.metric_params or {}):
+        if self.p is not None and "p" in (self.metric_params or {}):
             warn(
                 "Parameter p is found in metric_params. The corresponding parameter from __init__ "
                 "is ignored.",

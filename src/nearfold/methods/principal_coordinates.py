@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 
 from nearfold.blocks import is_streamed
 from nearfold.errors import NearfoldWarning
@@ -46,7 +47,8 @@ class PrincipalCoordinates:
     def place(self, rows: Any) -> Floats:
         """Coordinates (q, k) of rows."""
         lam = clamp_spectrum(self.pca.singular_values_**2, self.pca.components_.dtype)
-        Z = self.pca.transform(rows)
+        with config_context(transform_output="default"):  # an array, not a frame
+            Z = self.pca.transform(rows)
         Z = Z.to_array() if is_streamed(Z) else Z
         Z[:, lam == 0] = 0.0
         return padded(Z, self.k)
