@@ -8,7 +8,7 @@ rows at once. The eigenproblem is solved when a result is first read, not after 
 Cost: O(m d^2) time in all and O(d^2) memory. Where d^2 numbers exceed the memory budget the
 memory-bounded fallback is taken: each batch is merged into the d' axes kept so far by an SVD
 (Ross et al., 2008), which forgets what lay outside of them; `approximation_` and a warning say
-so.
+so, and `truncate` pins either way.
 
 Departure from scikit-learn: its IncrementalPCA always truncates, and its result depends on the
 batches.
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, RealNotInt
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from nearfold.blocks import get_memory, show_bytes, spans
 from nearfold.errors import ApproximationWarning, InputError, warn
@@ -44,6 +44,7 @@ from nearfold.linalg import (
     is_count,
     merge_truncated,
     most_axes,
+    require_scatter_memory,
     scatter_bytes,
 )
 from nearfold.linalg.principal import solve_tall
@@ -108,6 +109,9 @@ class IncrementalPCA(LazyResults, PrincipalComponents):
         `fit` reads blocks whose size follows from the width of the table.
     verbose : bool, default=False
         Show a progress bar in `fit`.
+    truncate : {"auto", "never", "always"}, default="auto"
+        Whether only the leading axes are kept between batches: where the scatter exceeds the
+        memory budget; never (what does not fit is then refused); or always, whatever the budget.
 
     Attributes
     ----------
@@ -161,6 +165,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         "copy": ["boolean"],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "verbose": ["verbose"],
+        "truncate": [StrOptions({"auto", "never", "always"})],
     }
 
     # Waiting rows, the moments of those absorbed, or the axes kept by the fallback.
@@ -176,7 +181,9 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         copy: bool = True,
         batch_size: int | None = None,
         verbose: bool = False,
+        truncate: str = "auto",
     ) -> None:
+        self.truncate = truncate
         self.n_components = n_components
         self.whiten = whiten
         self.copy = copy
@@ -256,19 +263,23 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         self._seen = self._merged = None
 
     def _begin(self, d: int, dtype: Any) -> None:
-        """Decide once whether the scatter fits the budget."""
+        """Decide once whether the scatter is kept."""
         self._dtype = np.dtype(dtype).name
+        if self.truncate == "never":
+            require_scatter_memory(d)
         needed = scatter_bytes(d)
-        self._bounded = needed > get_memory()
+        self._bounded = self.truncate == "always" or needed > get_memory()
         self.approximation_: str | None = None
-        if self._bounded:
+        if self.truncate == "always":
+            self.approximation_ = "only the leading axes are kept between batches (truncate)"
+        elif self._bounded:
             self.approximation_ = (
                 f"only the leading axes are kept between batches: the scatter of {d} features "
                 f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
             )
             warn(
                 f"IncrementalPCA: {self.approximation_}. Raise the budget with "
-                "nearfold.set_memory.",
+                "nearfold.set_memory, or pin the route with truncate.",
                 ApproximationWarning,
             )
 
