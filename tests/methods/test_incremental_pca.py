@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 import nearfold
 from nearfold import PCA, IncrementalPCA
-from nearfold.errors import ApproximationWarning, InputError, NonFiniteError
+from nearfold.errors import ApproximationWarning, InputError, MemoryBudgetError, NonFiniteError
 from nearfold.state import StateError, fields_of
 
 RESULTS = [
@@ -457,6 +457,20 @@ def test_over_budget_the_leading_axes_are_kept_and_it_is_said(how, tmp_path):
         np.testing.assert_allclose(getattr(model, name), getattr(expected, name), rtol=1e-6)
     assert model.n_samples_seen_ == 400
     assert model.transform(X).shape == (400, 3)
+
+
+def test_truncate_pins_the_route_under_any_budget():
+    X = low_rank()
+    free = IncrementalPCA(3, truncate="always").fit(X)
+    assert "truncate" in free.approximation_
+    nearfold.set_memory("100KB")
+    tight = IncrementalPCA(3, truncate="always").fit(X)
+    np.testing.assert_array_equal(free.components_, tight.components_)
+    np.testing.assert_array_equal(free.explained_variance_, tight.explained_variance_)
+    assert tight.approximation_ == free.approximation_
+    for how in ("fit", "partial_fit"):
+        with pytest.raises(MemoryBudgetError, match="scatter matrix of 60 features"):
+            getattr(IncrementalPCA(3, truncate="never"), how)(X)
 
 
 def test_within_budget_again_it_is_exact_again():

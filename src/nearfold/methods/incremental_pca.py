@@ -8,7 +8,7 @@ rows at once. The eigenproblem is solved when a result is first read, not after 
 Cost: O(m d^2) time in all and O(d^2) memory. Where d^2 numbers exceed the memory budget the
 memory-bounded fallback is taken: each batch is merged into the d' axes kept so far by an SVD
 (Ross et al., 2008), which forgets what lay outside of them; `approximation_` and a warning say
-so.
+so, and `truncate` pins either way.
 
 Departure from scikit-learn: its IncrementalPCA always truncates, and its result depends on the
 batches.
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, RealNotInt
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError
@@ -94,6 +94,9 @@ class IncrementalPCA(LazyResults, PrincipalComponents):
         `fit` reads blocks whose size follows from the width of the table.
     verbose : bool, default=False
         Show a progress bar in `fit`.
+    truncate : {"auto", "never", "always"}, default="auto"
+        Whether only the leading axes are kept between batches: where the scatter exceeds the
+        memory budget; never (what does not fit is then refused); or always, whatever the budget.
 
     Attributes
     ----------
@@ -145,6 +148,7 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         "copy": ["boolean"],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "verbose": ["verbose"],
+        "truncate": [StrOptions({"auto", "never", "always"})],
     }
 
     # Waiting rows, the moments of those absorbed, or the axes kept by the fallback.
@@ -160,7 +164,9 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         copy: bool = True,
         batch_size: int | None = None,
         verbose: bool = False,
+        truncate: str = "auto",
     ) -> None:
+        self.truncate = truncate
         self.n_components = n_components
         self.whiten = whiten
         self.copy = copy
@@ -240,9 +246,9 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
         self._seen = self._merged = None
 
     def _begin(self, d: int, dtype: Any) -> None:
-        """Decide once whether the scatter fits the budget."""
+        """Decide once whether the scatter is kept."""
         self._dtype = np.dtype(dtype).name
-        self.approximation_ = truncation_note(d)
+        self.approximation_ = truncation_note(d, self.truncate)
 
     def _take(self, X: Array, weights: Floats | None) -> None:
         """A batch into the buffer, and from there into the moments when it is full."""

@@ -12,15 +12,28 @@ import numpy as np
 
 from nearfold.blocks import get_memory, show_bytes, spans
 from nearfold.errors import ApproximationWarning, warn
-from nearfold.linalg import Principal, is_count, merge_truncated, scatter_bytes
+from nearfold.linalg import (
+    Principal,
+    is_count,
+    merge_truncated,
+    require_scatter_memory,
+    scatter_bytes,
+)
 from nearfold.notation import Array, Floats
 
 _ROWS_MERGED = 128  # at least, by one SVD
 _MOST_MERGED = 256  # axes that are kept where no count is asked for
 
 
-def truncation_note(d: int) -> str | None:
-    """What is approximated if the scatter of d features exceeds the budget; else None."""
+def truncation_note(d: int, truncate: str) -> str | None:
+    """What is approximated if only axes are kept, not the scatter of d features; else None.
+
+    `truncate` is "always", "never" (refused beyond the memory budget) or "auto": beyond it only.
+    """
+    if truncate == "never":
+        require_scatter_memory(d)
+    if truncate == "always":
+        return "only the leading axes are kept between batches (truncate)"
     needed = scatter_bytes(d)
     if needed <= get_memory():
         return None
@@ -29,7 +42,9 @@ def truncation_note(d: int) -> str | None:
         f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
     )
     warn(
-        f"IncrementalPCA: {note}. Raise the budget with nearfold.set_memory.", ApproximationWarning
+        f"IncrementalPCA: {note}. Raise the budget with nearfold.set_memory, or pin the route with "
+        "truncate.",
+        ApproximationWarning,
     )
     return note
 

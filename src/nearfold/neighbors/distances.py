@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
 from nearfold.blocks import spans
 from nearfold.inputs import refuse_extreme
-from nearfold.linalg import accurate_squared_distances
+from nearfold.linalg import accurate_squared_distances, square_norms
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -66,6 +66,8 @@ class Distances:
             return np.sqrt(accurate_squared_distances(A, B))
         if not sparse.issparse(A):
             A, B = self._prepared(A), self._prepared(B)
+        if self.metric == "nan_euclidean":
+            return nan_distances(A, B)
         if isinstance(self.metric, DistanceMetric):
             return np.asarray(self.metric.pairwise(A, B))
         return np.asarray(pairwise_distances(A, B, metric=self.metric, n_jobs=1, **self.params))
@@ -107,6 +109,23 @@ class Distances:
             pass
         np.fill_diagonal(D, 0.0)
         return D
+
+
+def nan_distances(A: Floats, B: Floats) -> Floats:
+    """Euclidean distances over the columns present in both rows, scaled up to all columns.
+
+    From differences, row by row: a product would lose the digits of rows far from the origin.
+    NaN where no column is present in both.
+    """
+    D = np.empty((len(A), len(B)))
+    for i, a in enumerate(A):
+        difference = B - a
+        missing = np.isnan(difference)
+        difference[missing] = 0.0
+        present = A.shape[1] - missing.sum(axis=1)
+        square = square_norms(difference) * A.shape[1]
+        D[i] = np.sqrt(square / np.where(present > 0, present, np.nan))
+    return D
 
 
 def is_euclidean(metric: Any, p: float, metric_params: dict[str, Any] | None) -> bool:

@@ -21,6 +21,7 @@ from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDT
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_nonfinite
+from nearfold.neighbors.cosine import CosineIndex
 from nearfold.neighbors.distances import Distances, effective_metric
 from nearfold.neighbors.external import nearest_from, within_from
 from nearfold.neighbors.pairs import Pairs, radii
@@ -41,6 +42,7 @@ from nearfold.state import (
     text,
 )
 
+_NO_TRIANGLES = ("braycurtis", "dice")  # a tree would leave out neighbours
 _TREE_COLUMNS = 15  # beyond it scikit-learn's trees visit too much
 _TREE_QUERIES = 1024  # of one task
 _CELLS = 2**18  # values of a tile of rows
@@ -187,6 +189,8 @@ class MetricIndex:
         queries = self._queries(Q)
         if self._tree is not None:
             return nearest_from(self._tree, queries, k, exclude_self=Q is None)
+        if self._angles is not None:
+            return self._angles.nearest(None if Q is None else queries, k)
         m = queries.shape[0]
         distance, row = np.empty((m, k)), np.empty((m, k), dtype=np.int64)
 
@@ -207,6 +211,8 @@ class MetricIndex:
         queries = self._queries(Q)
         if self._tree is not None:
             return within_from(self._tree, queries, radius, exclude_self=Q is None)
+        if self._angles is not None:
+            return self._angles.within(None if Q is None else queries, radius)
         reach = radii(radius, queries.shape[0])
         pairs = Pairs(queries.shape[0])
 
@@ -271,6 +277,11 @@ class MetricIndex:
         tree = kind(self.X, leaf_size=self.leaf_size, metric=metric)
         return SklearnTree(self.X, tree, metric, self.n_jobs)
 
+    @cached_property
+    def _angles(self) -> CosineIndex | None:
+        by_angle = self._measure.metric == "cosine" and not sparse.issparse(self.X)
+        return CosineIndex(self.X, self.n_jobs) if by_angle else None
+
     def _tile(self) -> int:
         """Rows that may be made dense, in float64, at a time."""
         wide = self.X.nnz // max(1, self.n_rows) if sparse.issparse(self.X) else self.X.shape[1]
@@ -278,11 +289,12 @@ class MetricIndex:
 
     def _tree_kind(self) -> Any:
         """KDTree, BallTree, or None for brute force, as scikit-learn chooses."""
-        if sparse.issparse(self.X) or self.algorithm == "brute":
+        metric, params = self._measure.metric, self._measure.params
+        no_triangles = isinstance(metric, str) and metric in _NO_TRIANGLES
+        if sparse.issparse(self.X) or self.algorithm == "brute" or no_triangles:
             return None
         if self.algorithm != "auto":
             return KDTree if self.algorithm == "kd_tree" else BallTree
-        metric, params = self._measure.metric, self._measure.params
         semi = metric == "minkowski" and params["p"] < 1
         if self.X.shape[1] > _TREE_COLUMNS or semi or isinstance(metric, DistanceMetric):
             return None
@@ -295,7 +307,8 @@ class MetricIndex:
             return self.X
         if self.metric != "nan_euclidean":
             refuse_nonfinite(Q, self.names)
-        return Q.toarray() if self._tree is not None and sparse.issparse(Q) else Q
+        dense = self._tree is not None or self._angles is not None
+        return Q.toarray() if dense and sparse.issparse(Q) else Q
 
     def _like_rows(self, Q: Any) -> Any:
         """A block of queries, sparse where the rows are sparse and dense where they are dense."""

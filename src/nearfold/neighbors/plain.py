@@ -46,12 +46,23 @@ class PlainIndex:
         self.X = X
         self.n_jobs = n_jobs
         self.measure = measure
-        self.centre = X[:4096].mean(axis=0, dtype=np.float64)  # any point near the data will do
+        # Any point near the data will do.
+        self.centre = self._placed(X[:4096], True).mean(axis=0, dtype=np.float64)
         width = max(1, _CELLS // max(1, X.shape[1]))
         self.row_tiles = spans(len(X), min(_ROWS, width))
         self.query_step = min(_QUERIES, width)
         self._centred: list[tuple[Floats, Floats]] | None = None
         self._keeps = 8.0 * X.size <= get_memory() / 8
+
+    def _placed(self, A: Array, is_row: bool) -> Array:
+        """Where rows, or queries, lie for the product."""
+        return A
+
+    def _distance(self, squares: Floats) -> Floats:
+        return np.sqrt(squares)
+
+    def _square(self, distance: Floats) -> Floats:
+        return np.minimum(distance, 1e154) ** 2
 
     def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
@@ -70,7 +81,7 @@ class PlainIndex:
                 x += first
                 square = self.measure(queries[span], self.X, q, x)
                 best, best_row = _merge_best(best, best_row, q, x, square)
-            distance[span], row[span] = np.sqrt(best), best_row
+            distance[span], row[span] = self._distance(best), best_row
 
         for _ in self._over_queries(search, len(queries)):
             pass
@@ -80,7 +91,7 @@ class PlainIndex:
         """All pairs within the radius: (query, row, distance), sorted by query, distance, row."""
         queries = self.X if Q is None else Q
         reach = radii(radius, len(queries))
-        limit = np.minimum(reach, 1e154)[:, None] ** 2 * (1 + 1e-15)
+        limit = self._square(reach)[:, None] * (1 + 1e-15)
         pairs = Pairs(len(queries))
 
         def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
@@ -88,7 +99,7 @@ class PlainIndex:
             for first, rough, margin in self._rough_squares(queries, span, Q is None):
                 q, x = np.nonzero(rough <= limit[span] + margin)
                 x += first
-                distance = np.sqrt(self.measure(queries[span], self.X, q, x))
+                distance = self._distance(self.measure(queries[span], self.X, q, x))
                 keep = distance <= reach[span][q]  # a radius equal to a distance includes it
                 pieces.append((q[keep] + span.start, x[keep], distance[keep]))
                 pairs.reserve(len(pieces[-1][0]))
@@ -110,7 +121,7 @@ class PlainIndex:
         """Each tile of rows about the centre, and the squared norms."""
 
         def centred(tile: slice) -> tuple[Floats, Floats]:
-            rows = self.X[tile] - self.centre
+            rows = self._placed(self.X[tile], True) - self.centre
             return rows, square_norms(rows)
 
         if not self._keeps:
@@ -127,8 +138,8 @@ class PlainIndex:
         Yields (first row, squares, margin): rounding of the product, and of centring about a
         point that may be far from zero.
         """
-        d = self.X.shape[1]
-        block = queries[span] - self.centre
+        d = len(self.centre)
+        block = self._placed(queries[span], False) - self.centre
         size = square_norms(block)
         offset = float(np.linalg.norm(self.centre))
         for tile, (rows, square) in zip(self.row_tiles, self._centred_rows(), strict=True):
