@@ -1003,3 +1003,17 @@ def test_residuals(method, kind, scale):
     assert np.abs(Z.sum(axis=0)).max() <= 10 * n * np.finfo(float).eps
     values, _ = literal_bottom(M, 2)
     assert np.abs(lam - values).max() <= 20 * unit
+
+
+@pytest.mark.parametrize("reg", [1e-8, 1e-11])
+def test_beyond_the_dense_rows_small_regularisation_is_as_accurate(reg):
+    X = make_swiss_roll(850, random_state=0)[0]
+    spans = [
+        np.linalg.qr(
+            LocallyLinearEmbedding(n_neighbors=10, reg=reg, eigen_solver=solver, random_state=0)
+            .fit(X)
+            .embedding_
+        )[0]
+        for solver in ("auto", "dense")
+    ]
+    assert np.linalg.svd(spans[0].T @ spans[1], compute_uv=False).min() > 1 - 1e-6

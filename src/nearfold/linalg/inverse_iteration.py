@@ -171,7 +171,7 @@ def bottom_of_gram(
     if regular:
         null = np.linalg.qr(raw)[0]
         U, s, _ = np.linalg.svd(null - constant @ (constant.T @ null), full_matrices=False)
-        split = U[:, s > 1e-6]
+        split = U[:, s > 1e-2]  # the others are 1: between them lies what rounding leaves
         null = np.column_stack([constant, split])
         regular = split.shape[1] == len(grounds) - 1
     if not regular:  # more null vectors than classes: the weights reconstruct rows exactly
