@@ -56,7 +56,7 @@ from nearfold.methods.pca import PCA
 from nearfold.neighbors import is_euclidean, is_learner
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, reporting
-from nearfold.state import State, array, names, nested, number, optional, size, text
+from nearfold.state import Sizes, State, array, names, nested, number, optional, require, size, text
 
 _CELLS = 2**20  # distances of new rows held by one task
 
@@ -85,6 +85,16 @@ def classical_mds(
     V = V * axis_signs(V.T)
     Z = coordinates(lam, V)  # (10.12)
     return Scaling(lam, V, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs)
+
+
+def _check_way(values: dict[str, Any], sizes: Sizes) -> None:
+    """New rows are placed by axes or by distances to the rows that are kept."""
+    check_landmarks(values, sizes)
+    place, pca = values["_map"], values["_pca"]
+    require((place is None) != (pca is None), "_map or _pca, not both")
+    require(place is None or values["_fit_X"] is not None, "_fit_X is missing")
+    axes = len(pca.components_) if place is None else place.axes.shape[1]
+    require(axes <= sizes["k"], "more axes than coordinates")
 
 
 class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -151,9 +161,9 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     }
 
     fitted_state = State(
-        check_landmarks,
+        _check_way,
         ("feature_names_in_", "_D"),
-        n_features_in_=size("d"),
+        n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         metric_learner_=learner_state,
         embedding_=array("m k"),
@@ -162,7 +172,7 @@ class ClassicalMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         approximation_=optional(text()),
         landmarks_=optional(array("l", "i", below="m")),
         _map=optional(nested(GowerMap, n="l")),
-        _pca=optional(nested(PCA)),
+        _pca=optional(nested(PCA, d="w")),
         _fit_X=optional(array("m w")),
         _D=array("m m", least=0),
     )

@@ -42,6 +42,9 @@ learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
 
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
     """Without landmarks every row is one; a metric that is named is a known one."""
+    require(min(sizes["m"], sizes.get("l", 1), sizes.get("v", 1)) >= 1, "no rows")
+    halves = values.get("_levels") is None, values.get("_disparities") is None
+    require(halves[0] == halves[1], "_levels or _disparities without the other")
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     learner = values["metric_learner_"]

@@ -70,9 +70,6 @@ _RESULTS = (
 _LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
 
 
-_LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
-
-
 def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     """Results are there, or rows from which they can be computed."""
     found = sum(name in values for name in _RESULTS)

@@ -143,6 +143,8 @@ def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     """As many axes as were asked for, and one kind of neighbourhood."""
     check_regressor(values, sizes)
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
+    trained = values.get("extension") != "regressor" or "regressor_" in values
+    require(trained, "extension: there is no regressor_")
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)
         require(one, "n_neighbors or radius, not both")
@@ -256,7 +258,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     fitted_state = State(
         _check_asked,
         ("feature_names_in_", "regressor_"),
-        n_features_in_=size("d"),
+        n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         embedding_=array("m k"),
         label_=array("m", "i", least=0),
@@ -264,7 +266,7 @@ class Isomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         approximation_=optional(text()),
         index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
         regressor_=fitted("predict"),
-        _extension=nested(GeodesicExtension, m="m"),
+        _extension=nested(GeodesicExtension, m="m", k="k"),
     )
 
     def __init__(

@@ -67,7 +67,9 @@ def check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
 
 
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:
+    require(min(sizes["n"], sizes["l"]) >= 1, "a piece without rows")
     require(values["landmarks"] is not None or sizes["l"] == sizes["n"], "sizes of D")
+    require(values["place"].axes.shape[1] <= sizes["k"], "more axes than coordinates")
 
 
 @dataclass
@@ -144,6 +146,7 @@ def extend_geodesics(D: Floats, first: Ints, count: Ints, near: Ints, distance: 
 
 def _check_extension(values: dict[str, Any], sizes: Sizes) -> None:
     piece_of_row, index_in_piece = values["piece_of_row"], values["index_in_piece"]
+    require(len(values["pieces"]) >= 1, "no pieces")
     embedded = 0
     for i, piece in enumerate(values["pieces"]):
         require((piece_of_row[piece.rows] == i).all(), "rows of another piece")
@@ -160,7 +163,7 @@ class GeodesicExtension:
         _check_extension,
         piece_of_row=array("m", "i", least=-1),
         index_in_piece=array("m", "i", least=0),
-        pieces=list_of(nested(Piece, m="m")),
+        pieces=list_of(nested(Piece, m="m", k="k")),
         precomputed=flag(),
     )
 

@@ -142,6 +142,7 @@ def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     back = {"dual_coef_", "X_transformed_fit_", "_back", "_back_mean"}
     require(not back & set(held) or back <= set(held), "half of a pre-image")
     rows = sizes.get("r" if route == "low rank" else "n")
+    require(rows != 0, "no rows")
     require("X_fit_" not in held or held["X_fit_"].shape[0] == rows, "X_fit_ of another size")
 
 

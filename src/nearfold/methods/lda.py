@@ -140,6 +140,7 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
     """Results are there, or the moments from which they can be computed."""
     needed = set(_RESULTS) - {"covariance_"}
     stale, c = bool(values["_stale"]), sizes["c"]
+    require(stale or c >= 2, "classes_: fewer than two")
     require(set(values) & needed == (set() if stale else needed), "results that are not whole")
     if stale:
         moments = values.get("_moments")
@@ -212,7 +213,7 @@ class LinearDiscriminantAnalysis(
     fitted_state = State(
         _check_results,
         (*_RESULTS, "feature_names_in_", "_moments"),
-        n_features_in_=size("d"),
+        n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         classes_=labels("c"),
         priors_=array("c", least=0, most=1),

@@ -165,7 +165,7 @@ class MDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     fitted_state = State(
         check_landmarks,
         ("feature_names_in_",),
-        n_features_in_=size("d"),
+        n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         metric_learner_=learner_state,
         _fit_X=array("m w"),

@@ -60,7 +60,7 @@ SEARCH: dict[str, Any] = {
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
-N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left"), None]
+N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left")]
 RADIUS: Any = [Interval(Real, 0, None, closed="both"), None]
 WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
 MODE: Any = [StrOptions({"distance", "connectivity"})]
@@ -72,7 +72,7 @@ class NeighborsEstimator(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH
     fitted_state = State(
         _optional=("feature_names_in_",),
-        n_features_in_=size("d"),
+        n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         n_samples_fit_=size("n", least=1),
         effective_metric_=lambda value, sizes: None,  # a name or a function, as the parameter

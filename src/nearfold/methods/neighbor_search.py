@@ -84,7 +84,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SEARCH,
-        "n_neighbors": N_NEIGHBORS,
+        "n_neighbors": [*N_NEIGHBORS, None],
         "radius": RADIUS,
     }
 

@@ -25,7 +25,7 @@ from nearfold.state import State, array, names, number, size
 _CELLS = 2**19  # of X that one task centres and multiplies
 
 PRINCIPAL_STATE = State(
-    n_features_in_=size("d"),
+    n_features_in_=size("d", 1),
     feature_names_in_=names("d"),
     components_=array("k d"),
     explained_variance_=array("k", least=0),

@@ -32,7 +32,7 @@ from nearfold.linalg import fix_signs
 from nearfold.metrics.tuples import TableLookup, points_of_tuples, read_points
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
-from nearfold.state import State, array, names, size
+from nearfold.state import Sizes, State, array, names, require, size
 
 
 def factor_metric(M: Floats) -> Floats:
@@ -120,6 +120,14 @@ def _as_vector(u: Any) -> Floats:
     return vector
 
 
+def _check_preprocessor(values: dict[str, Any], sizes: Sizes) -> None:
+    """The rows that ids are looked up in have as many columns as the metric."""
+    table = values.get("preprocessor")
+    if table is not None and not callable(table):
+        array("* d", "number")(np.asarray(table), sizes)
+        require(len(table) >= 2, "preprocessor: a table of fewer than two rows")
+
+
 class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A learned M = P P^T and what can be done with it: the base of all metric learners.
 
@@ -140,7 +148,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     """
 
     fitted_state = State(
-        _optional=("feature_names_in_",),
+        _check_preprocessor,
+        ("feature_names_in_",),
         n_features_in_=size("d", 1),
         feature_names_in_=names("d"),
         components_=array("r d"),

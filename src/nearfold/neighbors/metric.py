@@ -126,6 +126,8 @@ def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
     low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
     largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
     require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
+    if metric == "haversine":  # beyond the poles its root is that of a negative number
+        require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
     p = (values["metric_params"] or {}).get("p", values["p"])
     if p is not None and np.isfinite(p):
         require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
