@@ -56,6 +56,9 @@ def change_scalar(parts, rng):
         options += [old + 1, old - 1, -old, old * 2, old * 1000, old / 3] * 3
     if isinstance(old, str):
         options += [old + "x", old[:-1], old.upper()] * 3
+        if parts.donor is not None:
+            words = [c[k] for c, k in _leaves({"tree": parts.donor.tree}) if isinstance(c[k], str)]
+            options += (words or [""]) * max(1, 40 // max(1, len(words)))
     container[key] = copy.deepcopy(rng.choice(options))
 
 

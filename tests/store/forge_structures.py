@@ -168,13 +168,17 @@ def change_sides(parts, rng):
     return None
 
 
+def _has_parts(node):
+    held = [node.get(name) for name in ("data", "indices", "indptr")]
+    return all(isinstance(part, dict) and part.get("kind") == "array" for part in held)
+
+
 def _sparse_parts(parts, node):
     return [parts.arrays[node[name]["tensor"]] for name in ("data", "indices", "indptr")]
 
 
 def _resize_sparse(parts, node, old, new):
-    kinds = [node[name].get("kind") for name in ("data", "indices", "indptr")]
-    if kinds != ["array"] * 3 or old not in node["shape"]:
+    if not _has_parts(node) or old not in node["shape"]:
         return
     kind = sparse.csc_array if node["format"] == "csc" else sparse.csr_array
     try:
@@ -192,11 +196,7 @@ def _resize_sparse(parts, node, old, new):
 
 def change_sparse(parts, rng):
     """The parts of a sparse matrix: places unsorted, twice, beyond; counts that do not fit."""
-    found = [
-        c[k]
-        for c, k in places({"tree": parts.tree}, "sparse")
-        if all(c[k][name].get("kind") == "array" for name in ("data", "indices", "indptr"))
-    ]
+    found = [c[k] for c, k in places({"tree": parts.tree}, "sparse") if _has_parts(c[k])]
     if not found:
         return NotImplemented
     node = rng.choice(found)

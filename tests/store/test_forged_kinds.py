@@ -200,3 +200,15 @@ def test_a_table_of_ids_of_another_width_is_not_saved(tmp_path):
     model = nf.Covariance().fit(X).set_params(preprocessor=X[:, :3])
     with pytest.raises(InputError, match="size 3"):
         save(model, tmp_path / "m.nearfold")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("parameter", ["metric", "dissimilarity"])
+def test_distances_that_are_not_there_never_reach_the_compiled_loop(parameter, tmp_path):
+    """It would read 36 distances of each row where the table has four columns."""
+    path = save(nf.MDS(init="classical_mds").fit(X), tmp_path / "m.nearfold")
+    parts = Parts(path.read_bytes())
+    parts.tree["state"][parameter] = "precomputed"
+    path.write_bytes(parts.pack())
+    with pytest.raises(ModelFileError, match="not as many columns as rows"):
+        load(path)

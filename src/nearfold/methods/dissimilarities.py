@@ -51,6 +51,9 @@ def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
     width = sizes["d"] if learner is None else learner.components_.shape[0]
     require(sizes.get("w", width) == width, "rows of another space")
     metric = values.get("metric")
+    named = [name for name in (metric, values.get("dissimilarity")) if isinstance(name, str)]
+    given = "precomputed" in named
+    require(not given or sizes["d"] == sizes["m"], "precomputed: not as many columns as rows")
     if isinstance(metric, str):
         check_metric_name(metric, values["metric_params"], sizes)
 

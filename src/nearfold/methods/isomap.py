@@ -145,6 +145,8 @@ def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     trained = values.get("extension") != "regressor" or "regressor_" in values
     require(trained, "extension: there is no regressor_")
+    given = isinstance(values["index_"], PrecomputedIndex)
+    require(values["_extension"].precomputed == given, "_extension: of another kind of rows")
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)
         require(one, "n_neighbors or radius, not both")

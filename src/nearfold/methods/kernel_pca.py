@@ -143,6 +143,7 @@ def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     require(not back & set(held) or back <= set(held), "half of a pre-image")
     rows = sizes.get("r" if route == "low rank" else "n")
     require(rows != 0, "no rows")
+    require(not given or sizes["d"] == sizes["n"], "precomputed: not as many columns as rows")
     require("X_fit_" not in held or held["X_fit_"].shape[0] == rows, "X_fit_ of another size")
 
 
