@@ -239,7 +239,11 @@ def forge(raw, rng, donor=None):
     chosen = rng.choices(CHANGES, k=rng.choice([1, 1, 1, 2, 3]))
     # What a node says of its array changes last: the other changes go by it.
     for change in sorted(chosen, key=lambda change: change is change_layout):
-        if change(parts, rng) is NotImplemented:  # this model has nothing of the kind
+        try:
+            missing = change(parts, rng) is NotImplemented
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            missing = True  # what it needs was changed into something else before
+        if missing:  # the model has nothing of the kind
             change_scalar(parts, rng)
         made.append(change.__name__)
     tell_identity(parts)

@@ -6,6 +6,11 @@ saves a small model of every method and of many ways of fitting, changes numbers
 shapes, values, row numbers, names, classes, parameters and references in the files, loads each and
 uses what loads. A file must be refused by one ModelFileError or give a model that works. Each
 chunk runs in a process of its own, so that an abort of the interpreter is seen and counted.
+
+    NUMBA_BOUNDSCHECK=1 python tests/store/forge_models.py 2000 --compiled --only "NN|MDS|Neighb"
+
+lets small models take the compiled routes, where any place out of bounds is then an IndexError
+(in a copy of the tree that has no compiled code in its cache yet).
 """
 
 import argparse
@@ -29,6 +34,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from nearfold.errors import InputError, ModelFileError, NearfoldError
+from nearfold.methods import smacof
+from nearfold.neighbors import exact
 from nearfold.store.model_file import load, save
 
 _PATIENCE = 120  # seconds for a case; a hang is a failure, too
@@ -190,8 +197,16 @@ def run(first, count, seed, note=None, only="", patience=None):
     return counts, failures
 
 
+def _take_compiled_routes():
+    """Small models, too, are searched and placed by the compiled loops."""
+    exact._PLAIN_PAIRS = exact._TREE_FEATURES = 0
+    smacof._SMALL = 0
+
+
 def _run_inside(asked):
     """A chunk of cases, in this process and within a limit of its memory."""
+    if asked.compiled:
+        _take_compiled_routes()
     limit = asked.memory * 2**30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     note = _note(asked.first)
@@ -209,6 +224,7 @@ def _run_chunk(first, count, asked):
     """(counts, failures, cases done) of a process that runs a chunk, or crashes or hangs in one."""
     command = [sys.executable, __file__, str(count), "--inside", "--first", str(first)]
     command += ["--only", asked.only, "--seed", str(asked.seed), "--memory", str(asked.memory)]
+    command += ["--compiled"] * asked.compiled
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         return *json.loads(done.stdout.splitlines()[-1]), count
@@ -231,6 +247,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="", help="Models whose names match.")
     parser.add_argument("--memory", type=int, default=4, help="Limit of a process in GB.")
+    parser.add_argument("--compiled", action="store_true", help="Take compiled routes.")
     parser.add_argument("--inside", action="store_true", help="Run here, and print JSON.")
     asked = parser.parse_args()
     if asked.inside:

@@ -218,7 +218,7 @@ def change_sparse(parts, rng):
         ("indptr", indptr.astype("i8")),
         ("data", data.astype(rng.choice(["f4", "f2", "i8", "u1", "?", "c16"]))),
         ("data", np.zeros_like(data)),
-        ("data", -data),
+        ("data", data * -1),
         ("data", np.where(np.arange(len(data)) == at, np.nan, data)),
         ("data", data[:-1]),
     ]

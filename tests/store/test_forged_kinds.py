@@ -94,6 +94,15 @@ def _wider_map(parts):
         parts.set_array(place[name], np.repeat(parts.arrays[place[name]["tensor"]], 2, axis=-1))
 
 
+def _tiny_scatter(parts):
+    scatter = parts.tree["state"]["_moments"]["state"]["scatter"]
+    parts.set_array(scatter, np.full((4, 4), 1e-320))
+
+
+def _batch(rows, labels):
+    return nf.LinearDiscriminantAnalysis().partial_fit(rows, labels, classes=[0, 1, 2])
+
+
 TEXTS = {"kind": "list", "items": ["a", "b"]}
 ROW = {"kind": "list", "items": [{"kind": "list", "items": [0.5] * 4}]}
 STEPS = make_pipeline(StandardScaler(), nf.KNeighborsRegressor())
@@ -147,6 +156,12 @@ KINDS = {
     "a sparse matrix of 10^12 columns": (
         nf.NearestNeighbors(metric="cosine").fit, SPARSE, _wide, "more columns"
     ),
+    "a metric that takes no sparse rows": (
+        nf.NearestNeighbors(metric="cosine").fit,
+        SPARSE,
+        lambda parts: parts.tree["state"]["index_"]["state"].update(metric="canberra"),
+        "sparse rows",
+    ),
     "sparse numbers of the other byte order": (
         nf.NearestNeighbors(metric="cosine").fit,
         SPARSE,
@@ -159,6 +174,7 @@ KINDS = {
         _rows_of_index(lambda rows: rows * 10),
         "latitudes",
     ),
+    "moments whose scores overflow": (_batch, (X, Y), _tiny_scatter, "overflow"),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 

@@ -136,6 +136,9 @@ def separate(offset: Floats, pi: Floats, A: Floats, tol: float) -> tuple[Floats,
     return W * axis_signs(W.T), s**2
 
 
+_LARGEST_SCORE = 1e280
+
+
 def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
     """Results are there, or the moments from which they can be computed."""
     needed = set(_RESULTS) - {"covariance_"}
@@ -145,6 +148,10 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
     if stale:
         moments = values.get("_moments")
         require(moments is not None and moments.n_rows >= 1, "no rows to go on from")
+        # Scores are of the size of mean^2 / variance, and must not overflow.
+        variance, size = moments.total / moments.n_rows, float(np.abs(moments.mean).max(initial=0))
+        fits = variance == 0 or (1 + size) ** 2 < _LARGEST_SCORE * variance
+        require(fits, "means and a scatter whose scores overflow")
     else:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
 

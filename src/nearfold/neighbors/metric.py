@@ -126,6 +126,9 @@ def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
     low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
     largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
     require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
+    if sparse.issparse(values["X"]):
+        measured, _ = effective_metric(metric, values["p"], values["metric_params"])
+        require(measured in VALID_METRICS_SPARSE["brute"], "metric: not for sparse rows")
     if metric == "haversine":  # beyond the poles its root is that of a negative number
         require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
     p = (values["metric_params"] or {}).get("p", values["p"])
