@@ -1,12 +1,13 @@
 """Forged files that once gave a raw exception, NaN or a list of a billion names, kind by kind."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from forge_files import Parts
 from forge_rows import CODES, GAPS, SPARSE, X, Y
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -18,6 +19,7 @@ from sklearn.preprocessing import (
 import nearfold as nf
 from nearfold.errors import InputError
 from nearfold.store.model_file import ModelFileError, load, save
+from nearfold.store.preparation import TablePreparation
 
 
 def _set(**changes):
@@ -103,6 +105,23 @@ def _batch(rows, labels):
     return nf.LinearDiscriminantAnalysis().partial_fit(rows, labels, classes=[0, 1, 2])
 
 
+def _indefinite(parts):
+    params = parts.tree["state"]["metric_params"]["items"]
+    parts.set_array(params[0][1], np.diag([1.0, 1.0, 1.0, -1.0]))
+
+
+def _inside(*path, **changes):
+    def change(parts):
+        node = parts.tree
+        for name in path:
+            node = node["state"][name]
+        node["state"].update(changes)
+
+    return change
+
+
+FRAMES = {"kind": "dict", "items": [["transform", "pandas"]]}
+POLY = nf.KernelPCA(2, kernel="poly", degree=2, gamma=0.1)
 TEXTS = {"kind": "list", "items": ["a", "b"]}
 ROW = {"kind": "list", "items": [{"kind": "list", "items": [0.5] * 4}]}
 STEPS = make_pipeline(StandardScaler(), nf.KNeighborsRegressor())
@@ -175,6 +194,27 @@ KINDS = {
         "latitudes",
     ),
     "moments whose scores overflow": (_batch, (X, Y), _tiny_scatter, "overflow"),
+    "a radius that is not there": (
+        nf.RadiusNeighborsRegressor(9.0).fit, (X, Y), _set(radius=None), "radius"
+    ),
+    "a power that is not there": (
+        nf.NearestNeighbors(algorithm="ball_tree", p=3).fit, X, _inside("index_", p=None), "p:"
+    ),
+    "distances that are roots of negative numbers": (
+        nf.NearestNeighbors(metric="mahalanobis", metric_params={"VI": np.eye(4)}).fit,
+        X,
+        _indefinite,
+        "negative eigenvalues",
+    ),
+    "powers that overflow": (POLY.fit, X, _inside("_function", gamma=1e300), "overflow"),
+    "roots of products": (POLY.fit, X, _inside("_function", degree=0.5), "roots"),
+    "an inner object that gives frames": (
+        nf.ClassicalMDS().fit, X, _inside("_pca", _sklearn_output_config=FRAMES), "frames"
+    ),
+    "a sparse indicator among dense rows": (
+        SimpleImputer(add_indicator=True).fit, GAPS, _inside("indicator_", sparse=True), "form"
+    ),
+    "a shrinkage that needs the rows": (_batch, (X, Y), _set(shrinkage="auto"), "shrinkage"),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 
@@ -228,3 +268,15 @@ def test_distances_that_are_not_there_never_reach_the_compiled_loop(parameter, t
     path.write_bytes(parts.pack())
     with pytest.raises(ModelFileError, match="not as many columns as rows"):
         load(path)
+
+
+def test_what_a_preparation_gives_the_next_step_must_take(tmp_path):
+    table = pd.DataFrame(X, columns=list("abcd"))
+    mixed = Pipeline(
+        [
+            ("table", TablePreparation(features=["a", "b"]).fit(table)),
+            ("scale", StandardScaler().fit(X)),
+        ]
+    )
+    with pytest.raises(InputError, match="size 4 does not fit"):
+        save(mixed, tmp_path / "m.nearfold")

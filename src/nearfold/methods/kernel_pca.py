@@ -132,6 +132,17 @@ def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
     return clamp_spectrum(lam, dtype)
 
 
+def _check_powers(function: KernelFunction, X: Any, d: int) -> None:
+    """Powers of a polynomial kernel are numbers: neither too large nor roots of negative ones."""
+    values = X.data if sparse.issparse(X) else X
+    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    base = function.gamma * d * max(-low, high) ** 2 + abs(function.coef0) + 2
+    fits = np.isfinite(base) and function.degree * np.log(base) < 600
+    require(bool(fits), "_function: powers that overflow")
+    positive = low >= 0 and function.coef0 >= 0
+    require(positive or function.degree == int(function.degree), "_function: roots of products")
+
+
 def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     route, given = held["route_"], held["_function"].kernel == "precomputed"
     needs = {
@@ -143,6 +154,8 @@ def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     require(not back & set(held) or back <= set(held), "half of a pre-image")
     rows = sizes.get("r" if route == "low rank" else "n")
     require(rows != 0, "no rows")
+    if held["_function"].kernel == "poly" and "X_fit_" in held:
+        _check_powers(held["_function"], held["X_fit_"], sizes["d"])
     require(not given or sizes["d"] == sizes["n"], "precomputed: not as many columns as rows")
     require("X_fit_" not in held or held["X_fit_"].shape[0] == rows, "X_fit_ of another size")
 

@@ -61,7 +61,7 @@ SEARCH: dict[str, Any] = {
     "verbose": ["verbose"],
 }
 N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left")]
-RADIUS: Any = [Interval(Real, 0, None, closed="both"), None]
+RADIUS: Any = [Interval(Real, 0, None, closed="both")]
 WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
 MODE: Any = [StrOptions({"distance", "connectivity"})]
 

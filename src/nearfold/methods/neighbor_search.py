@@ -85,7 +85,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SEARCH,
         "n_neighbors": [*N_NEIGHBORS, None],
-        "radius": RADIUS,
+        "radius": [*RADIUS, None],
     }
 
     def __init__(

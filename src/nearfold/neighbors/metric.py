@@ -90,9 +90,18 @@ class SklearnTree:
 
 
 _LARGEST = 1e100
+
+
+def _square_form(value: Any, sizes: Sizes) -> None:
+    """A matrix whose quadratic form is not negative: its root is a distance."""
+    array("d d", symmetric=True)(value, sizes)
+    lam = np.linalg.eigvalsh(value)
+    require(bool(lam[0] >= -1e-12 * lam[-1]), "a matrix with negative eigenvalues")
+
+
 _PARAMETERS = {
-    "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
-    "VI": array("d d", symmetric=True),
+    "V": any_of(array("d", "number", above=1e-290), _square_form),
+    "VI": _square_form,
     "w": array("d", "number", least=0),
     "p": number(least=0, finite=False),
 }
@@ -143,7 +152,7 @@ class MetricIndex:
         _check_index,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
         metric=text(),
-        p=optional(number(least=0, finite=False)),
+        p=number(least=0, finite=False),
         metric_params=optional(dict_of(lambda value, sizes: None)),
         algorithm=text("auto", "ball_tree", "kd_tree", "brute"),
         leaf_size=number(least=1, whole=True),

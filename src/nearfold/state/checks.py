@@ -242,6 +242,8 @@ def nested(*classes: type[Any], **shared: str) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         require(type(value) in classes, f"not a {classes[0].__name__}")
+        outputs = getattr(value, "_sklearn_output_config", {})  # frames are for users, not inside
+        require(set(outputs.values()) <= {"default"}, "an inner object that gives frames")
         _check_child(value, shared, sizes)
 
     return _described(check, " or ".join(cls.__name__ for cls in classes), classes=classes)

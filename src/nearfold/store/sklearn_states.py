@@ -82,6 +82,7 @@ def _check_imputer(values: dict[str, Any], sizes: Sizes) -> None:
     if indicator is not None:
         same = repr(indicator.missing_values) == repr(values["missing_values"])
         require(bool(vars(indicator)["_precomputed"]) and same, "another indicator")
+        require(indicator.sparse == "auto", "an indicator of another form than the rows")
 
 
 def _check_indicator(values: dict[str, Any], sizes: Sizes) -> None:
