@@ -1,10 +1,13 @@
 """Forged files that once gave a raw exception, NaN or a list of a billion names, kind by kind."""
 
+import random
+
 import numpy as np
 import pandas as pd
 import pytest
 from forge_files import Parts
 from forge_rows import CODES, GAPS, SPARSE, X, Y
+from forge_structures import own_copy
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -122,6 +125,20 @@ def _inside(*path, **changes):
 
 FRAMES = {"kind": "dict", "items": [["transform", "pandas"]]}
 POLY = nf.KernelPCA(2, kernel="poly", degree=2, gamma=0.1)
+
+
+def _far_apart(parts):
+    piece = parts.tree["state"]["_extension"]["state"]["pieces"]["items"][0]["state"]
+    parts.set_array(piece["D"], parts.arrays[piece["D"]["tensor"]] * 1e300)
+
+
+def _no_estimator(parts):
+    steps = parts.tree["state"]["steps"]["items"]
+    held = steps[1]["items"][1]["state"]["certificate_"]
+    last = own_copy(parts, parts, held, random.Random(0))
+    steps.append({"kind": "tuple", "items": ["last", last]})
+
+
 TEXTS = {"kind": "list", "items": ["a", "b"]}
 ROW = {"kind": "list", "items": [{"kind": "list", "items": [0.5] * 4}]}
 STEPS = make_pipeline(StandardScaler(), nf.KNeighborsRegressor())
@@ -215,6 +232,13 @@ KINDS = {
         SimpleImputer(add_indicator=True).fit, GAPS, _inside("indicator_", sparse=True), "form"
     ),
     "a shrinkage that needs the rows": (_batch, (X, Y), _set(shrinkage="auto"), "shrinkage"),
+    "geodesics whose squares overflow": (nf.Isomap().fit, X, _far_apart, "overflow"),
+    "a step that is no estimator": (
+        make_pipeline(StandardScaler(), nf.MMC_Supervised(random_state=0)).fit,
+        (X, Y),
+        _no_estimator,
+        "no fit",
+    ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 

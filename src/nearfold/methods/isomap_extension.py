@@ -69,7 +69,11 @@ def check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:
     require(min(sizes["n"], sizes["l"]) >= 1, "a piece without rows")
     require(values["landmarks"] is not None or sizes["l"] == sizes["n"], "sizes of D")
-    require(values["place"].axes.shape[1] <= sizes["k"], "more axes than coordinates")
+    axes = values["place"].axes
+    require(axes.shape[1] <= sizes["k"], "more axes than coordinates")
+    reach, steep = float(values["D"].max()), float(np.abs(axes).max(initial=0))
+    fits = reach < 1e140 and (1 + reach**2) * steep * sizes["l"] < 1e300
+    require(fits, "D: squares that overflow along the axes")
 
 
 @dataclass

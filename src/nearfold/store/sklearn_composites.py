@@ -94,7 +94,7 @@ def _anything(value: Any, sizes: Sizes) -> None:
 
 def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
     """A fitted estimator that has these methods and takes sizes["d"] columns, if that is known."""
-    for method in methods:
+    for method in ("fit", *methods):
         require(hasattr(type(value), method), f"a {type(value).__name__}, which has no {method}")
     check_object(value, sizes)
     # An imputer's indicator is given a mask; on its own it looks for the missing values itself.
