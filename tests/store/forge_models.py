@@ -97,8 +97,17 @@ def _ask(model, name, rows):
     return asked(rows)
 
 
-def _has_gaps(rows):
-    return isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows).any()
+def _answers_beyond_gaps(model, rows):
+    """Answers; where missing values are passed on or refused, those about rows without any.
+
+    A step that filled them may have become another one, which rightly does not.
+    """
+    found = answers(model, rows)
+    if not (isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows).any()):
+        return found
+    filled = answers(model, np.nan_to_num(rows))
+    because = {n: "contains NaN" in str(a) or not _is_finite(a) for n, a in found.items()}
+    return {name: filled[name] if because[name] else found[name] for name in found}
 
 
 def _is_finite(answer):
@@ -145,7 +154,7 @@ def judge(name, raw, folder):
         {"predict"} if hasattr(model, "radius") else set()
     )
     told = "works", ""
-    for method, answer in answers(model, rows).items():
+    for method, answer in _answers_beyond_gaps(model, rows).items():
         if method in raises:
             continue
         if isinstance(answer, NearfoldError):
@@ -157,8 +166,6 @@ def judge(name, raw, folder):
         elif isinstance(answer, Exception):
             continue
         elif method not in free and finite.get(method, True) and not _is_finite(answer):
-            if _has_gaps(rows) and _is_finite(answers(model, np.nan_to_num(rows))[method]):
-                continue  # a step that passes missing values on, where one that filled them was
             return "NOT FINITE", f"{type(model).__name__}.{method}"
     return _judge_further(model, rows, path) or told
 
