@@ -156,3 +156,14 @@ def test_any_small_table(n, d, seed, power):
     rng = np.random.default_rng(seed)
     X = rng.integers(-3, 4, size=(n, d)) * 10.0 ** rng.integers(-power, power + 1, size=d)
     np.testing.assert_allclose(Distances(X).all(), literal(X, X), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("metric", ["cityblock", "cosine", "euclidean"])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_sparse_rows_may_have_indices_of_64_bits(form, metric):
+    """scikit-learn's sparse loops take 32 bits only."""
+    X = sparse.csr_array(np.maximum(table(), 0))
+    wide = X.asformat(form)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    expected = Distances(X.toarray(), metric).between(X.toarray(), X.toarray())
+    np.testing.assert_allclose(Distances(wide, metric).between(wide, X), expected, atol=1e-7)

@@ -1,168 +1,231 @@
 """Small fitted models of every method and of many ways of fitting, with rows to ask them about."""
 
 import numpy as np
-import pandas as pd
-from scipy import sparse
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.covariance import LedoitWolf
-from sklearn.decomposition import TruncatedSVD
+from forge_rows import (
+    ALIKE,
+    APART,
+    DISTANCES,
+    GAPS,
+    GRAPH,
+    MANY,
+    NEW,
+    NUMBERS,
+    PAIRS,
+    SPARSE,
+    TABLE,
+    WORDS,
+    X,
+    Y,
+)
+from forge_sklearn import AVERAGED
+from forge_sklearn import WAYS as OF_SKLEARN
+from sklearn.covariance import OAS
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
-    Binarizer,
     FunctionTransformer,
     KBinsDiscretizer,
-    LabelEncoder,
     MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
     PolynomialFeatures,
     PowerTransformer,
-    QuantileTransformer,
     RobustScaler,
     StandardScaler,
 )
 
 import nearfold as nf
+from nearfold import metric_learn
 from nearfold.registry import METHODS
 from nearfold.store.preparation import TablePreparation
 
-N, D = 36, 4
-RANDOM = np.random.RandomState(5)
-X = RANDOM.normal(size=(N, D)) * np.arange(1, D + 1)
-Y = np.arange(N) % 3
-NEW = X[::4] + 0.01
-WORDS = np.array(["a", "b", "c"], dtype=object)[Y]
-DISTANCES = np.sqrt(((X[:, None] - X) ** 2).sum(-1))
-MANY = np.tile(X, (8, 1)) + np.arange(8 * N)[:, None] / 99
-GAPS = np.where(X > 4, np.nan, X)
-AVERAGED = {"quantile_method": "averaged_inverted_cdf"}
-SPARSE = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+LDA, LLE, KNN = nf.LinearDiscriminantAnalysis, nf.LocallyLinearEmbedding, nf.KNeighborsClassifier
+CLASSICAL = {"init": "classical_mds"}
+TWO_OUTPUTS = np.column_stack([Y, Y[::-1]])
+LEARNER = nf.LFDA(k=3)
 
 
-def _mixed():
-    return np.column_stack([X.astype(object), WORDS])
+def _bounded_batches():
+    nf.set_memory("100KB")  # the scatter of 120 columns does not fit
+    try:
+        wide = np.tile(X, (1, 30)) + np.arange(120) / 9
+        return nf.IncrementalPCA(2).partial_fit(wide[:20]).partial_fit(wide[20:]), wide[:9]
+    finally:
+        nf.set_memory(None)
 
 
-def _table():
-    return pd.DataFrame(X, columns=list("abcd"))
-
-
-def _columns(**options):
-    parts = [
-        ("n", StandardScaler(), [0, 1]),
-        ("k", OneHotEncoder(), [4]),
-        ("p", "passthrough", [2]),
-    ]
-    return ColumnTransformer(parts, **options)
-
-
-def X_with_codes():
-    return np.column_stack([X, Y])
-
-
-WAYS = {
-    "kNN manhattan": lambda: (nf.KNeighborsClassifier(metric="manhattan").fit(X, WORDS), NEW),
+NEIGHBOURS = {
+    "kNN manhattan": lambda: (KNN(metric="manhattan").fit(X, WORDS), NEW),
     "kNN ball tree": lambda: (nf.KNeighborsRegressor(algorithm="ball_tree", p=3).fit(X, X), NEW),
-    "kNN sparse": lambda: (nf.KNeighborsClassifier(metric="cosine").fit(SPARSE, Y), SPARSE[:5]),
-    "kNN learned": lambda: (nf.KNeighborsClassifier(metric=nf.LFDA(k=3)).fit(X, Y), NEW),
-    "kNN outputs": lambda: (
-        nf.KNeighborsClassifier(weights="distance").fit(X, np.column_stack([Y, Y[::-1]])),
+    "kNN sparse": lambda: (KNN(metric="cosine").fit(SPARSE, Y), SPARSE[:5]),
+    "kNN sparse csc": lambda: (KNN().fit(SPARSE.tocsc(), Y), SPARSE[:5]),
+    "kNN sparse coo": lambda: (nf.NearestNeighbors(metric="l1").fit(SPARSE.tocoo()), SPARSE[:5]),
+    "kNN learned": lambda: (KNN(metric=LEARNER).fit(X, Y), NEW),
+    "kNN learned before": lambda: (
+        nf.KNeighborsRegressor(metric=nf.LFDA(k=3, n_components=2).fit(X, Y)).fit(X, Y),
         NEW,
     ),
+    "kNN outputs": lambda: (KNN(weights="distance").fit(X, TWO_OUTPUTS), NEW),
+    "kNN weighted": lambda: (KNN().fit(X, Y > 0, sample_weight=1.0 + Y), NEW),
     "kNN tree": lambda: (nf.NearestNeighbors().fit(MANY), NEW),
+    "kNN frame": lambda: (nf.KNeighborsTransformer(mode="connectivity").fit(TABLE), TABLE),
+    "kNN gaps": lambda: (nf.NearestNeighbors(metric="nan_euclidean").fit(GAPS), GAPS),
     "precomputed": lambda: (
         nf.NearestNeighbors(metric="precomputed").fit(DISTANCES),
         DISTANCES[:5],
     ),
+    "precomputed graph": lambda: (KNN(3, metric="precomputed").fit(GRAPH, Y), GRAPH[:5]),
     "seuclidean": lambda: (
         nf.NearestNeighbors(metric="seuclidean", metric_params={"V": X.var(axis=0)}).fit(X),
         NEW,
     ),
+    "mahalanobis": lambda: (
+        nf.NearestNeighbors(metric="mahalanobis", metric_params={"VI": np.eye(4)}).fit(X),
+        NEW,
+    ),
+    "minkowski weights": lambda: (
+        KNN(metric="minkowski", p=3, metric_params={"w": np.arange(4.0)}).fit(X, Y),
+        NEW,
+    ),
+    "haversine": lambda: (
+        nf.NearestNeighbors(metric="haversine", algorithm="ball_tree").fit(X[:, :2] / 4),
+        NEW[:, :2] / 4,
+    ),
+    "radius learned": lambda: (
+        nf.RadiusNeighborsRegressor(30.0, metric=LEARNER, weights="distance").fit(X, Y),
+        NEW,
+    ),
+    "radius outputs": lambda: (
+        nf.RadiusNeighborsClassifier(2.0, outlier_label=[0, 1]).fit(X, TWO_OUTPUTS),
+        NEW,
+    ),
+    "radius graph": lambda: (
+        nf.RadiusNeighborsTransformer(radius=4.0, metric="chebyshev").fit(X),
+        NEW,
+    ),
+}  # fmt: skip
+LINEAR = {
     "PCA whitened": lambda: (nf.PCA(0.9, whiten=True).fit(X), NEW),
     "PCA float32": lambda: (nf.PCA(2).fit(X.astype("f4")), NEW.astype("f4")),
-    "PCA pandas": lambda: (nf.PCA(2).set_output(transform="pandas").fit(_table()), _table()),
+    "PCA sparse": lambda: (nf.PCA(2).fit(SPARSE), SPARSE[:5]),
+    "PCA mle": lambda: (nf.PCA("mle").fit(X), NEW),
+    "PCA wide": lambda: (nf.PCA(2, svd_solver="randomized", random_state=0).fit(X[:3]), NEW),
+    "PCA pandas": lambda: (nf.PCA(2).set_output(transform="pandas").fit(TABLE), TABLE),
     "IPCA batches": lambda: (nf.IncrementalPCA(2).partial_fit(X[:20]).partial_fit(X[20:]), NEW),
+    "IPCA whitened": lambda: (nf.IncrementalPCA(whiten=True, batch_size=9).fit(X), NEW),
+    "IPCA float32": lambda: (nf.IncrementalPCA(2).partial_fit(X.astype("f4")), NEW.astype("f4")),
+    "IPCA bounded": _bounded_batches,
+    "LDA eigen": lambda: (LDA(solver="eigen", shrinkage="auto").fit(X, WORDS), NEW),
+    "LDA lsqr": lambda: (LDA(solver="lsqr", shrinkage=0.2, priors=[0.5, 0.3, 0.2]).fit(X, Y), NEW),
+    "LDA binary": lambda: (LDA(store_covariance=True, n_components=1).fit(X, Y > 0), NEW),
+    "LDA batches": lambda: (LDA().partial_fit(X[:30], Y[:30], classes=[0, 1, 2]), NEW),
+    "LDA estimator": lambda: (LDA(solver="eigen", covariance_estimator=OAS()).fit(TABLE, Y), TABLE),
+}  # fmt: skip
+EMBEDDINGS = {
     "KPCA inverse": lambda: (nf.KernelPCA(2, kernel="rbf", fit_inverse_transform=True).fit(X), NEW),
     "KPCA low rank": lambda: (nf.KernelPCA(2, kernel="rbf", gamma=0.05, low_rank=12).fit(X), NEW),
-    "MDS nonmetric": lambda: (nf.MDS(metric_mds=False, init="classical_mds").fit(X), NEW),
-    "MDS landmarks": lambda: (nf.MDS(n_landmarks=12, init="classical_mds").fit(X), NEW),
+    "KPCA low rank back": lambda: (
+        nf.KernelPCA(2, kernel="rbf", low_rank=0.5, fit_inverse_transform=True).fit(X),
+        NEW,
+    ),
+    "KPCA poly": lambda: (nf.KernelPCA(3, kernel="poly", degree=2, gamma=0.1).fit(X), NEW),
+    "KPCA sigmoid": lambda: (nf.KernelPCA(2, kernel="sigmoid", gamma=0.01).fit(X), NEW),
+    "KPCA cosine": lambda: (nf.KernelPCA(2, kernel="cosine").fit(X.astype("f4")), NEW),
+    "KPCA sparse": lambda: (nf.KernelPCA(2, kernel="rbf").fit(SPARSE), SPARSE[:5]),
+    "KPCA precomputed": lambda: (nf.KernelPCA(2, kernel="precomputed").fit(X @ X.T), NEW @ X.T),
+    "MDS nonmetric": lambda: (nf.MDS(metric_mds=False, **CLASSICAL).fit(X), NEW),
+    "MDS landmarks": lambda: (nf.MDS(n_landmarks=12, **CLASSICAL).fit(X), NEW),
+    "MDS nonmetric landmarks": lambda: (
+        nf.MDS(metric_mds=False, metric="manhattan", n_landmarks=12, **CLASSICAL).fit(X),
+        NEW,
+    ),
+    "MDS precomputed": lambda: (
+        nf.MDS(metric="precomputed", **CLASSICAL).fit(DISTANCES),
+        DISTANCES[:5],
+    ),
+    "MDS learned": lambda: (nf.MDS(metric=LEARNER, **CLASSICAL).fit(X, Y), NEW),
     "CMDS blocks": lambda: (nf.ClassicalMDS(metric="cityblock", n_landmarks=12).fit(X), NEW),
+    "CMDS manhattan": lambda: (nf.ClassicalMDS(3, metric="manhattan").fit(X), NEW),
+    "CMDS precomputed": lambda: (
+        nf.ClassicalMDS(metric="precomputed").fit(DISTANCES),
+        DISTANCES[:5],
+    ),
+    "CMDS learned": lambda: (nf.ClassicalMDS(metric=LEARNER).fit(X, Y), NEW),
     "Isomap landmarks": lambda: (nf.Isomap(n_landmarks=12, n_neighbors=8).fit(X), NEW),
-    "Isomap pieces": lambda: (
-        nf.Isomap(disconnected="each").fit(np.vstack([X[:18], X[18:] + 500])),
+    "Isomap pieces": lambda: (nf.Isomap(disconnected="each").fit(APART), NEW),
+    "Isomap largest": lambda: (nf.Isomap(disconnected="largest").fit(APART), NEW),
+    "Isomap bridged": lambda: (nf.Isomap(disconnected="bridge", n_components=3).fit(APART), NEW),
+    "Isomap landmark pieces": lambda: (
+        nf.Isomap(n_landmarks=8, disconnected="each").fit(APART),
         NEW,
     ),
+    "Isomap radius": lambda: (nf.Isomap(n_neighbors=None, radius=9.0).fit(X), NEW),
     "Isomap regressor": lambda: (nf.Isomap(extension="regressor").fit(X), NEW),
+    "Isomap own regressor": lambda: (
+        nf.Isomap(extension="regressor", regressor=nf.KNeighborsRegressor(3)).fit(X),
+        NEW,
+    ),
     "Isomap cosine": lambda: (nf.Isomap(metric="cosine").fit(X), NEW),
-    "LTSA": lambda: (nf.LocallyLinearEmbedding(method="ltsa", n_neighbors=8).fit(X), NEW),
-    "LDA eigen": lambda: (
-        nf.LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X, WORDS),
+    "Isomap learned": lambda: (nf.Isomap(metric=LEARNER).fit(X, Y), NEW),
+    "Isomap precomputed": lambda: (nf.Isomap(metric="precomputed").fit(DISTANCES), DISTANCES[:5]),
+    "Isomap graph": lambda: (nf.Isomap(metric="precomputed").fit(GRAPH), GRAPH[:5]),
+    "Isomap sparse": lambda: (nf.Isomap().fit(SPARSE), SPARSE[:5]),
+    "LTSA": lambda: (LLE(method="ltsa", n_neighbors=8).fit(X), NEW),
+    "LLE modified": lambda: (LLE(method="modified", n_neighbors=9).fit(X.astype("f4")), NEW),
+    "LLE hessian": lambda: (LLE(method="hessian", n_neighbors=9).fit(X), NEW),
+    "LLE pieces": lambda: (LLE(disconnected="each").fit(APART), NEW),
+    "LLE largest": lambda: (LLE(disconnected="largest").fit(APART), NEW),
+}  # fmt: skip
+LEARNERS = {
+    "MMC pairs": lambda: (nf.MMC().fit(PAIRS, ALIKE), NEW),
+    "MMC diagonal": lambda: (nf.MMC(diagonal=True).fit(PAIRS, ALIKE), NEW),
+    "MMC ids": lambda: (nf.MMC(preprocessor=X).fit(NUMBERS, ALIKE), NEW),
+    "ITML pairs": lambda: (nf.ITML(prior=np.eye(4)).fit(PAIRS, ALIKE), NEW),
+    "SDML pairs": lambda: (nf.SDML(prior="covariance", rank=2).fit(PAIRS, ALIKE), NEW),
+    "LSML tuples": lambda: (
+        nf.LSML().fit(np.stack([X[:12], X[12:24], X[24:], X[6:18]], axis=1)),
         NEW,
     ),
-    "MMC pairs": lambda: (
-        nf.MMC().fit(np.stack([X[:20], X[16:]], axis=1), np.where(np.arange(20) % 2, 1, -1)),
+    "SCML tuples": lambda: (
+        nf.SCML(max_iter=500, random_state=0).fit(np.stack([X[:12], X[12:24], X[24:]], axis=1)),
         NEW,
     ),
+    "RCA chunks": lambda: (nf.RCA(n_components=2).fit(TABLE, chunks=Y), TABLE),
+    "NCA stochastic": lambda: (
+        nf.NCA(2, solver="stochastic", n_epochs=2, random_state=np.random.RandomState(4)).fit(
+            X, WORDS
+        ),
+        NEW,
+    ),
+    "NCA of metric-learn": lambda: (
+        metric_learn.NCA(init=np.eye(4)[:2], n_components=2, max_iter=5).fit(X, Y),
+        NEW,
+    ),
+    "LMNN ids": lambda: (nf.LMNN(preprocessor=X, max_iter=20, rank=0.9).fit(np.arange(36), Y), NEW),
+    "Covariance frame": lambda: (nf.Covariance().fit(TABLE), TABLE),
+    "WeightedEuclidean": lambda: (nf.WeightedEuclidean(penalty=0.1).fit(X, Y), NEW),
+}
+PIPELINES = {
     "pipe PCA": lambda: (make_pipeline(StandardScaler(), nf.PCA(2)).fit(X), NEW),
-    "pipe kNN": lambda: (
-        make_pipeline(RobustScaler(), nf.PCA(3), nf.KNeighborsClassifier(3)).fit(X, Y),
+    "pipe kNN": lambda: (make_pipeline(RobustScaler(), nf.PCA(3), KNN(3)).fit(X, Y), NEW),
+    "pipe NCA": lambda: (
+        make_pipeline(make_pipeline(StandardScaler(), nf.NCA(2, max_iter=5)), KNN(3)).fit(X, Y),
         NEW,
     ),
     "pipe table": lambda: (
-        make_pipeline(TablePreparation(missing="mean"), MaxAbsScaler(), nf.PCA(2)).fit(_table()),
-        _table(),
+        make_pipeline(TablePreparation(missing="mean"), MaxAbsScaler(), nf.PCA(2)).fit(TABLE),
+        TABLE,
     ),
-    "sk scaled": lambda: (make_pipeline(StandardScaler(), MinMaxScaler()).fit(X), NEW),
-    "sk ranged": lambda: (make_pipeline(MaxAbsScaler(), RobustScaler()).fit(X), NEW),
-    "sk normal": lambda: (make_pipeline(Normalizer(), Binarizer(), TruncatedSVD()).fit(X), NEW),
-    "sk covariance": lambda: (LedoitWolf().fit(X), NEW),
-    "sk power": lambda: (make_pipeline(PowerTransformer(), RobustScaler()).fit(X), NEW),
-    "sk bins": lambda: (
-        make_pipeline(KBinsDiscretizer(3, **AVERAGED), SelectKBest()).fit(X, Y),
-        NEW,
+    "table dropped": lambda: (
+        TablePreparation(missing="drop", features=["b", "a"]).fit(TABLE),
+        TABLE,
     ),
-    "sk rare": lambda: (
-        OneHotEncoder(min_frequency=13, handle_unknown="ignore").fit(_mixed()[:35, 4:]),
-        _mixed()[:, 4:],
-    ),
-    "sk filled": lambda: (
-        make_pipeline(SimpleImputer(add_indicator=True), PolynomialFeatures()).fit(GAPS),
-        GAPS,
-    ),
-    "sk united": lambda: (
-        FeatureUnion([("a", MaxAbsScaler()), ("c", VarianceThreshold())]).fit(X),
-        NEW,
-    ),
-    "sk labels": lambda: (LabelEncoder().fit(WORDS), WORDS),
-    "pipe columns": lambda: (make_pipeline(_columns(), nf.PCA(2)).fit(_mixed(), Y), _mixed()),
-    "sk columns": lambda: (_columns(remainder="passthrough").fit(X_with_codes()), X_with_codes()),
-    "sk columns frame": lambda: (
-        ColumnTransformer(
-            [("i", make_pipeline(SimpleImputer(), MinMaxScaler()), ["a", "b"]), ("d", "drop", "c")]
-        ).fit(_table()),
-        _table(),
-    ),
+    "table numbers": lambda: (TablePreparation(missing="zero").fit(GAPS), GAPS),
     "union": lambda: (
         FeatureUnion([("a", MaxAbsScaler()), ("b", "passthrough"), ("c", nf.PCA(2))]).fit(X),
         NEW,
     ),
-    "bins": lambda: (
-        make_pipeline(
-            KBinsDiscretizer(3, **AVERAGED), nf.PCA(2)
-        ).fit(X),
-        NEW,
-    ),
-    "sk ordinal": lambda: (
-        OrdinalEncoder().fit(_mixed()[:, 4:]),
-        _mixed()[:, 4:],
-    ),
-    "sk one-hot drop": lambda: (OneHotEncoder(drop="first").fit(_mixed()[:, 4:]), _mixed()[:, 4:]),
+    "bins": lambda: (make_pipeline(KBinsDiscretizer(3, **AVERAGED), nf.PCA(2)).fit(X), NEW),
     "power": lambda: (make_pipeline(PowerTransformer(), nf.Covariance()).fit(X), NEW),
-    "sk quantiles": lambda: (QuantileTransformer(n_quantiles=7).fit(X), NEW),
     "polynomial": lambda: (make_pipeline(PolynomialFeatures(), nf.PCA(2)).fit(X), NEW),
     "select": lambda: (
         make_pipeline(VarianceThreshold(), SelectKBest(k=3), nf.NCA(max_iter=5)).fit(X, Y),
@@ -173,12 +236,6 @@ WAYS = {
             GAPS
         ),
         GAPS,
-    ),
-    "target": lambda: (
-        TransformedTargetRegressor(nf.KNeighborsRegressor(), transformer=StandardScaler()).fit(
-            X, Y * 2.0
-        ),
-        NEW,
     ),
 }  # fmt: skip
 
@@ -196,4 +253,12 @@ def _plain(name):
     return make
 
 
-BASES = {**{method.name: _plain(method.name) for method in METHODS}, **WAYS}
+BASES = {
+    **{method.name: _plain(method.name) for method in METHODS},
+    **NEIGHBOURS,
+    **LINEAR,
+    **EMBEDDINGS,
+    **LEARNERS,
+    **PIPELINES,
+    **OF_SKLEARN,
+}

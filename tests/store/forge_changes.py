@@ -6,8 +6,18 @@ import warnings
 
 import numpy as np
 from forge_files import Parts, places
+from forge_structures import (
+    change_layout,
+    change_param,
+    change_sides,
+    change_sparse,
+    repeat_item,
+    tell_identity,
+    transplant,
+)
 
 from nearfold.registry import METHODS
+from nearfold.store.model_allowlist import SKLEARN
 
 
 def quietly(work, *args):
@@ -36,13 +46,19 @@ _ODD = [None, True, -1, 0, 1, 2, 7, 10**9, 2**70, 0.5, -2.5, 1e300, "", "euclide
 
 
 def change_scalar(parts, rng):
-    container, key = rng.choice(list(_leaves({"tree": parts.tree})))
+    found = list(_leaves({"tree": parts.tree}))
+    if not found:
+        return
+    container, key = rng.choice(found)
     old = container[key]
     options = list(_ODD)
     if type(old) in (int, float):
         options += [old + 1, old - 1, -old, old * 2, old * 1000, old / 3] * 3
     if isinstance(old, str):
         options += [old + "x", old[:-1], old.upper()] * 3
+        if parts.donor is not None:
+            words = [c[k] for c, k in _leaves({"tree": parts.donor.tree}) if isinstance(c[k], str)]
+            options += (words or [""]) * max(1, 40 // max(1, len(words)))
     container[key] = copy.deepcopy(rng.choice(options))
 
 
@@ -73,6 +89,7 @@ def change_dtype(parts, rng):
     )
     try:
         parts.set_array(node, quietly(value.astype, np.dtype(kind)))
+        node["order"] = rng.choice("CCF")
     except ValueError:  # texts that are no numbers
         change_shape(parts, rng)
 
@@ -101,7 +118,9 @@ def change_values(parts, rng):
     changed = value.copy()
     spot = tuple(rng.randrange(side) for side in changed.shape)
     if changed.dtype.kind == "f":
-        wrong = rng.choice([np.nan, np.inf, -np.inf, 1e300, -1e6, 0.0, 1e-320, -1.0, 1e9])
+        wrong = rng.choice(
+            [np.nan, np.inf, -np.inf, 1e300, 1e150, -1e6, 0.0, 1e-320, 1e-160, -1.0, 1e9]
+        )
     elif changed.dtype.kind in "iu":
         wrong = rng.choice(
             [-1, min(int(changed.max()) + 1, 2**62), 2**31 - 1, 2**40, -(2**40), 10**6, 0, 255]
@@ -110,13 +129,19 @@ def change_values(parts, rng):
         wrong = changed.ravel()[0]
     with np.errstate(all="ignore"):
         wrong = np.asarray(wrong).astype(changed.dtype)
-    how = rng.randrange(5)
+    how = rng.randrange(7)
     if how < 2:
         changed[spot] = wrong
     elif how == 2:
         changed[...] = wrong
     elif how == 3:
         changed = changed[::-1]
+    elif how == 4:
+        changed = (
+            changed[rng.choices(range(len(changed)), k=len(changed))] if changed.ndim else changed
+        )
+    elif how == 5 and changed.dtype.kind == "f":
+        changed = quietly(np.multiply, changed, rng.choice([1e-160, 1e-30, 1e30, 1e152, 1e300]))
     else:
         changed = quietly(np.multiply, changed, -1) if changed.dtype.kind in "fi" else changed[::-1]
     parts.set_array(node, changed)
@@ -142,9 +167,11 @@ def swap_nodes(parts, rng):
 def change_names(parts, rng):
     state = rng.choice([c[k]["state"] for c, k in places({"tree": parts.tree}, "object")])
     name = rng.choice(list(state) or ["x"])
-    how = rng.randrange(3)
+    how = rng.randrange(4)
     if how == 0:
         state.pop(name, None)
+    elif how == 3:
+        state[name] = None
     elif how == 1:
         state[name + "x"] = state.pop(name, None)
     else:
@@ -153,8 +180,8 @@ def change_names(parts, rng):
 
 def change_class(parts, rng):
     container, key = rng.choice(list(places({"tree": parts.tree}, "object")))
-    names = [f"nearfold.{method.name}" for method in METHODS]
-    names += ["sklearn.preprocessing.StandardScaler", "sklearn.pipeline.Pipeline", "nearfold.NCA"]
+    names = [f"nearfold.{method.name}" for method in METHODS] + ["nearfold.NCA"]
+    names += [f"{module}.{name}" for module in SKLEARN for name in SKLEARN[module].split()]
     names += [c[k]["class"] for c, k in places({"tree": parts.tree}, "object")] * 5
     container[key]["class"] = rng.choice(names)
     parts.manifest["model"]["class"] = parts.tree["class"]
@@ -199,15 +226,25 @@ CHANGES = [
     change_scalar, change_scalar, change_scalar, change_numpy_scalar, change_dtype, change_shape,
     change_shape, change_values, change_values, change_values, swap_values, swap_nodes,
     change_names, change_class, replace_node, refer, change_items,
+    change_layout, change_param, change_param, change_sides, change_sides, change_sparse,
+    repeat_item, transplant, transplant,
 ]  # fmt: skip
 
 
-def forge(raw, rng):
-    """One forged file, and which changes were made."""
+def forge(raw, rng, donor=None):
+    """One forged file, and which changes were made; `donor`: another file to take parts from."""
     parts = Parts(raw)
+    parts.donor = None if donor is None else Parts(donor)
     made = []
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        change = rng.choice(CHANGES)
-        change(parts, rng)
+    chosen = rng.choices(CHANGES, k=rng.choice([1, 1, 1, 2, 3]))
+    # What a node says of its array changes last: the other changes go by it.
+    for change in sorted(chosen, key=lambda change: change is change_layout):
+        try:
+            missing = change(parts, rng) is NotImplemented
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            missing = True  # what it needs was changed into something else before
+        if missing:  # the model has nothing of the kind
+            change_scalar(parts, rng)
         made.append(change.__name__)
+    tell_identity(parts)
     return parts.pack(), made

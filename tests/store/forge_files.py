@@ -50,6 +50,7 @@ class Parts:
 
     def __init__(self, raw):
         self.manifest, table, data = take_apart(raw)
+        self.donor = None
         self.tree = self.manifest["tree"]
         self.arrays = {}
         for container, key in places({"tree": self.tree}, "array"):
@@ -73,6 +74,8 @@ class Parts:
         nodes = {c[k]["tensor"]: c[k] for c, k in places({"tree": self.tree}, "array")}
         table, blobs, end = {}, [], 0
         for name in dict.fromkeys(used):
+            if name not in self.arrays:  # a node may name an array that is not there
+                continue
             value, node = self.arrays[name], nodes[name]
             value = value.T if node.get("order") == "F" else value
             blob = np.ascontiguousarray(value).tobytes()

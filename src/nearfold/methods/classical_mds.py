@@ -57,7 +57,7 @@ from nearfold.methods.reduction import COLUMNS, Embedding, padded
 from nearfold.neighbors import is_euclidean, is_learner
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
-from nearfold.state import array, nested, number, optional, text
+from nearfold.state import Sizes, array, nested, number, optional, require, text
 
 _CELLS = 2**20  # distances of new rows held by one task
 
@@ -74,6 +74,16 @@ def classical_mds(
     V = V * axis_signs(V.T)
     Z = coordinates(lam, V)  # (10.12)
     return Scaling(lam, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs, V)
+
+
+def _check_placing(values: dict[str, Any], sizes: Sizes) -> None:
+    """New rows are placed by axes or by distances to the rows that are kept."""
+    check_landmarks(values, sizes)
+    place, principal = values["_map"], values["_principal"]
+    require((place is None) != (principal is None), "_map or _principal, not both")
+    require(place is None or values["_fit_X"] is not None, "_fit_X is missing")
+    axes = len(principal.pca.components_) if place is None else place.axes.shape[1]
+    require(axes <= sizes["k"], "more axes than coordinates")
 
 
 class ClassicalMDS(Embedding):
@@ -140,7 +150,7 @@ class ClassicalMDS(Embedding):
     }
 
     fitted_state = COLUMNS.extended(
-        check_landmarks,
+        _check_placing,
         ("_D",),
         metric_learner_=learner_state,
         embedding_=array("m k"),

@@ -50,12 +50,16 @@ learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
 
 def check_landmarks(values: dict[str, Any], sizes: Sizes) -> None:
     """Without landmarks every row is one; a metric that is named is a known one."""
+    require(min(sizes["m"], sizes.get("l", 1)) >= 1, "no rows")
     require(values["landmarks_"] is not None or sizes.get("l", sizes["m"]) == sizes["m"], "sizes")
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     learner = values["metric_learner_"]
     width = sizes["d"] if learner is None else learner.components_.shape[0]
     require(sizes.get("w", width) == width, "rows of another space")
     metric = values.get("metric")
+    named = [name for name in (metric, values.get("dissimilarity")) if isinstance(name, str)]
+    given = "precomputed" in named
+    require(not given or sizes["d"] == sizes["m"], "precomputed: not as many columns as rows")
     if isinstance(metric, str):
         check_metric_name(metric, values["metric_params"], sizes)
 

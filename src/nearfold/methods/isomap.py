@@ -233,7 +233,7 @@ class Isomap(Embedding):
         approximation_=optional(text()),
         index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
         regressor_=fitted("predict"),
-        _extension=nested(GeodesicExtension, m="m"),
+        _extension=nested(GeodesicExtension, m="m", k="k"),
     )
 
     def __init__(

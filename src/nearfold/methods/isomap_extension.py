@@ -24,7 +24,7 @@ from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap
 from nearfold.methods.knn import KNeighborsRegressor
 from nearfold.methods.reduction import padded
-from nearfold.neighbors import LearnedIndex
+from nearfold.neighbors import LearnedIndex, PrecomputedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import Sizes, State, array, flag, list_of, nested, number, optional, require
@@ -71,6 +71,10 @@ def check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     width = getattr(values.get("regressor_"), "n_features_in_", None)
     require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
+    trained = values.get("extension") != "regressor" or "regressor_" in values
+    require(trained, "extension: there is no regressor_")
+    given = isinstance(values["index_"], PrecomputedIndex)
+    require(values["_extension"].precomputed == given, "_extension: of another kind of rows")
     if "n_neighbors" in values:
         one = (values["n_neighbors"] is None) != (values["radius"] is None)
         require(one, "n_neighbors or radius, not both")
@@ -78,7 +82,13 @@ def check_asked(values: dict[str, Any], sizes: Sizes) -> None:
 
 
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:
+    require(min(sizes["n"], sizes["l"]) >= 1, "a piece without rows")
     require(values["landmarks"] is not None or sizes["l"] == sizes["n"], "sizes of D")
+    axes = values["place"].axes
+    require(axes.shape[1] <= sizes["k"], "more axes than coordinates")
+    reach, steep = float(values["D"].max()), float(np.abs(axes).max(initial=0))
+    fits = reach < 1e140 and (1 + reach**2) * steep * sizes["l"] < 1e300
+    require(fits, "D: squares that overflow along the axes")
 
 
 @dataclass
@@ -155,6 +165,7 @@ def extend_geodesics(D: Floats, first: Ints, count: Ints, near: Ints, distance: 
 
 def _check_extension(values: dict[str, Any], sizes: Sizes) -> None:
     piece_of_row, index_in_piece = values["piece_of_row"], values["index_in_piece"]
+    require(len(values["pieces"]) >= 1, "no pieces")
     embedded = 0
     for i, piece in enumerate(values["pieces"]):
         require((piece_of_row[piece.rows] == i).all(), "rows of another piece")
@@ -171,7 +182,7 @@ class GeodesicExtension:
         _check_extension,
         piece_of_row=array("m", "i", least=-1),
         index_in_piece=array("m", "i", least=0),
-        pieces=list_of(nested(Piece, m="m")),
+        pieces=list_of(nested(Piece, m="m", k="k")),
         precomputed=flag(),
     )
 

@@ -80,7 +80,23 @@ class LinearAxes(KernelAxes):
         return center_and_project(Q, self.mean, self.axes)
 
 
+def _check_powers(values: dict[str, Any], sizes: Sizes) -> None:
+    """Powers of a polynomial kernel are numbers: neither too large nor roots of negative ones."""
+    function, X = values["function"], values["X"]
+    require(sizes["p"] >= 1, "no rows")
+    if function is None or function.kernel != "poly":
+        return
+    cells = X.data if sparse.issparse(X) else X
+    low, high = float(cells.min(initial=0)), float(cells.max(initial=0))
+    base = function.gamma * sizes["d"] * max(-low, high) ** 2 + abs(function.coef0) + 2
+    fits = np.isfinite(base) and function.degree * np.log(base) < 600
+    require(bool(fits), "function: powers that overflow")
+    positive = low >= 0 and function.coef0 >= 0
+    require(positive or function.degree == int(function.degree), "function: roots of products")
+
+
 def _check_given(values: dict[str, Any], sizes: Sizes) -> None:
+    _check_powers(values, sizes)
     given = values["function"] is None
     require(given == (values["X"] is None), "a kernel without rows, or rows without one")
     require(not given or sizes.get("d", sizes["p"]) == sizes["p"], "kernel values of other rows")
@@ -131,6 +147,7 @@ class PivotAxes(KernelAxes):
 
     routes, by_axis = ("low rank",), ("axes", "offset")
     fitted_state = State(
+        _check_powers,
         lam=array("k", least=0),
         V=array("n k"),
         function=nested(KernelFunction, d="d"),

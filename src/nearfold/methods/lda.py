@@ -113,14 +113,31 @@ def separate(offset: Floats, pi: Floats, A: Floats, tol: float) -> tuple[Floats,
     return W * axis_signs(W.T), s**2
 
 
+_LARGEST_SCORE = 1e280
+
+
+def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
+    """Parameters that moments alone can honour."""
+    by_rows = values.get("shrinkage") == "auto" or values.get("covariance_estimator") is not None
+    require(not by_rows, "shrinkage: moments are not enough for it")
+    if values.get("priors") is not None:
+        array("c", "number", least=0)(np.asarray(values["priors"]), sizes)
+
+
 def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
     """Results are there, or the moments from which they can be computed."""
     needed = set(_RESULTS) - {"covariance_"}
     stale, c = bool(values["_stale"]), sizes["c"]
+    require(stale or c >= 2, "classes_: fewer than two")
     require(set(values) & needed == (set() if stale else needed), "results that are not whole")
     if stale:
-        moments = values.get("_moments")
+        moments: Any = values.get("_moments")
         require(moments is not None and moments.n_rows >= 1, "no rows to go on from")
+        _check_asked(values, sizes)
+        # Scores are of the size of mean^2 / variance, and must not overflow.
+        variance, size = moments.total / moments.n_rows, float(np.abs(moments.mean).max(initial=0))
+        fits = variance == 0 or (1 + size) ** 2 < _LARGEST_SCORE * variance
+        require(fits, "means and a scatter whose scores overflow")
     else:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
 

@@ -61,8 +61,8 @@ SEARCH: dict[str, Any] = {
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
-N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left"), None]
-RADIUS: Any = [Interval(Real, 0, None, closed="both"), None]
+N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left")]
+RADIUS: Any = [Interval(Real, 0, None, closed="both")]
 WEIGHTS: Any = [StrOptions({"uniform", "distance"}), callable, None]
 MODE: Any = [StrOptions({"distance", "connectivity"})]
 

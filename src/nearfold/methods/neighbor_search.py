@@ -83,8 +83,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SEARCH,
-        "n_neighbors": N_NEIGHBORS,
-        "radius": RADIUS,
+        "n_neighbors": [*N_NEIGHBORS, None],
+        "radius": [*RADIUS, None],
     }
 
     def __init__(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
@@ -24,7 +25,7 @@ from sklearn.isotonic import isotonic_regression
 from nearfold.blocks import spans
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread, reporter
-from nearfold.state import State, array, optional
+from nearfold.state import Sizes, State, array, optional, require
 
 _SMALL = 400  # rows: JIT compilation dominates below this size
 _ROWS = 64  # rows of the transform per task
@@ -140,6 +141,11 @@ def best_of(
     return min(runs, key=lambda run: run.normalized)
 
 
+def _check_levels(values: dict[str, Any], sizes: Sizes) -> None:
+    require((values["levels"] is None) == (values["disparities"] is None), "half of a scale")
+    require(min(sizes["m"], sizes.get("v", 1)) >= 1, "no rows")
+
+
 @dataclass(frozen=True)
 class StressMap:
     """Rows that stay at Z (m, k), and others placed where their stress against them is least."""
@@ -149,6 +155,7 @@ class StressMap:
     disparities: Floats | None = None
 
     fitted_state = State(
+        _check_levels,
         Z=array("m k"),
         levels=optional(array("v", ascending=True)),
         disparities=optional(array("v")),

@@ -32,7 +32,7 @@ from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.metrics.tuples import TableLookup, points_of_tuples, read_points
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
-from nearfold.state import array, size
+from nearfold.state import Sizes, array, require, size
 
 
 def factor_metric(M: Floats) -> Floats:
@@ -120,6 +120,14 @@ def _as_vector(u: Any) -> Floats:
     return vector
 
 
+def _check_preprocessor(values: dict[str, Any], sizes: Sizes) -> None:
+    """The rows that ids are looked up in have as many columns as the metric."""
+    table = values.get("preprocessor")
+    if table is not None and not callable(table):
+        array("* d", "number")(np.asarray(table), sizes)
+        require(len(table) >= 2, "preprocessor: a table of fewer than two rows")
+
+
 class MahalanobisMetric(Reduction):
     """A learned M = P P^T and what can be done with it: the base of all metric learners.
 
@@ -139,7 +147,9 @@ class MahalanobisMetric(Reduction):
         Their names, if the rows came in a frame.
     """
 
-    fitted_state = COLUMNS.extended(components_=array("r d"), rank_=size("r", 1))
+    fitted_state = COLUMNS.extended(
+        _check_preprocessor, components_=array("r d"), rank_=size("r", 1)
+    )
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     needs_target = True  # what scikit-learn's tags say of y
     components_: Array

@@ -64,7 +64,9 @@ class Distances:
             A = np.subtract(A, self._centre, dtype=np.float64)
             B = np.subtract(B, self._centre, dtype=np.float64)
             return np.sqrt(accurate_squared_distances(A, B))
-        if not sparse.issparse(A):
+        if sparse.issparse(A):
+            A, B = _with_short_indices(A), _with_short_indices(B)
+        else:
             A, B = self._prepared(A), self._prepared(B)
         if self.metric == "nan_euclidean":
             return nan_distances(A, B)
@@ -159,6 +161,13 @@ def metric_parameters(metric: Any, params: dict[str, Any], X: Any) -> dict[str, 
     if metric == "mahalanobis" and not {"V", "VI"} & set(params):
         params["VI"] = np.linalg.inv(np.cov(X.T)).T
     return params
+
+
+def _with_short_indices(A: Any) -> Any:
+    """A sparse block with indices of 32 bits, the only ones that scikit-learn's loops take."""
+    A = A.tocsr()
+    parts = A.data, A.indices.astype(np.int32, copy=False), A.indptr.astype(np.int32, copy=False)
+    return type(A)(parts, shape=A.shape)
 
 
 def _rescaled(A: Array) -> Array:

@@ -92,9 +92,18 @@ class SklearnTree:
 
 
 _LARGEST = 1e100
+
+
+def _square_form(value: Any, sizes: Sizes) -> None:
+    """A matrix whose quadratic form is not negative: its root is a distance."""
+    array("d d", symmetric=True)(value, sizes)
+    lam = np.linalg.eigvalsh(value)
+    require(bool(lam[0] >= -1e-12 * lam[-1]), "a matrix with negative eigenvalues")
+
+
 _PARAMETERS = {
-    "V": any_of(array("d", "number", above=1e-290), array("d d", symmetric=True)),
-    "VI": array("d d", symmetric=True),
+    "V": any_of(array("d", "number", above=1e-290), _square_form),
+    "VI": _square_form,
     "w": array("d", "number", least=0),
     "p": number(least=0, finite=False),
 }
@@ -128,6 +137,11 @@ def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
     low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
     largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
     require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
+    if sparse.issparse(values["X"]):
+        measured, _ = effective_metric(metric, values["p"], values["metric_params"])
+        require(measured in VALID_METRICS_SPARSE["brute"], "metric: not for sparse rows")
+    if metric == "haversine":  # beyond the poles its root is that of a negative number
+        require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
     p = (values["metric_params"] or {}).get("p", values["p"])
     if p is not None and np.isfinite(p):
         require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
@@ -140,7 +154,7 @@ class MetricIndex:
         _check_index,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
         metric=text(),
-        p=optional(number(least=0, finite=False)),
+        p=number(least=0, finite=False),
         metric_params=optional(dict_of(lambda value, sizes: None)),
         algorithm=text("auto", "ball_tree", "kd_tree", "brute"),
         leaf_size=number(least=1, whole=True),

@@ -18,6 +18,7 @@ from nearfold.state.description import (
     require,
 )
 
+MOST_COLUMNS = 10_000_000  # where no array proves their number, and lists of names would be made
 _KINDS = {"f": "f", "i": "i", "b": "b", "number": "fiub", "any": "fiubUSOMm"}
 
 
@@ -37,6 +38,7 @@ def size(letter: str, least: int = 0) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         require(is_whole(value) and value >= least, "not a size")
+        require(letter != "d" or value <= MOST_COLUMNS, "more columns than a table has")
         bind(letter, int(value), sizes)
 
     return _described(check, f"the size {letter}")
@@ -54,6 +56,7 @@ def array(
     ascending: bool = False,
     symmetric: bool = False,
     large: bool = False,
+    half: bool = False,
 ) -> Check:
     """A NumPy array: shape by letters; kind f (float), i (signed integers of 32 or 64 bits, as
     compiled loops take them), b, number or any; limits of its values.
@@ -61,6 +64,7 @@ def array(
     `above`: every value is larger. `below="n"`: row numbers, each at least 0 and less than n.
     Finite values of either sign are coordinates, whose squares must be finite, too, unless they
     may be `large`; values with a least one and symmetric matrices may be squares themselves.
+    `half`: floats may be of 16 bits, which LAPACK and compiled loops do not take.
     """
     letters = shape.split()
     has_squares = finite and not large and least is None and above is None and not symmetric
@@ -70,7 +74,8 @@ def array(
         require(type(value) in (np.ndarray, np.memmap), "not an array")
         require(value.dtype.kind in _KINDS[kind], f"an array of {value.dtype}")
         require(value.dtype.isnative or kind == "any", "an array of the other byte order")
-        require(kind != "i" or value.dtype.itemsize >= 4, f"an array of {value.dtype}")
+        short = value.dtype.itemsize < 4 and (kind == "i" or value.dtype.kind == "f")
+        require(not short or half or kind == "any", f"an array of {value.dtype}")
         require(value.ndim == len(letters), f"{value.ndim} axes instead of {len(letters)}")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
@@ -105,6 +110,9 @@ def matrix(shape: str, *, finite: bool = True) -> Check:
     def check(value: Any, sizes: Sizes) -> None:
         require(sparse.issparse(value) and value.dtype.kind in "fiub", "not a sparse matrix")
         require(value.dtype != np.float16, "half precision, which SciPy cannot multiply")
+        require(value.dtype.isnative, "numbers of the other byte order")
+        long = value.shape[0 if value.format == "csc" else 1]  # the side that no array proves
+        require(long <= max(MOST_COLUMNS, value.nnz), "more columns than a table has")
         for letter, side in zip(letters, value.shape, strict=True):
             bind(letter, side, sizes)
         if finite and value.dtype.kind == "f":
@@ -234,6 +242,8 @@ def nested(*classes: type[Any], **shared: str) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         require(type(value) in classes, f"not a {classes[0].__name__}")
+        outputs = getattr(value, "_sklearn_output_config", {})  # frames are for users, not inside
+        require(set(outputs.values()) <= {"default"}, "an inner object that gives frames")
         _check_child(value, shared, sizes)
 
     return _described(check, " or ".join(cls.__name__ for cls in classes), classes=classes)

@@ -22,7 +22,7 @@ from nearfold.state import (
     params_of,
     require,
 )
-from nearfold.store.sklearn_composites import check_part
+from nearfold.store.sklearn_composites import check_composition, check_part
 
 BEHAVIOUR = ("n_jobs", "verbose", "memory")  # of a process, not of a model: not in files
 _CALLED = ("dtype", "func", "inverse_func", "score_func", "weights")  # what may be functions
@@ -79,6 +79,7 @@ def _check_params(value: Any, stored: bool) -> None:
                 allowed = re.search("bool|verbose|no_validation", str(constraints[name]))
                 require(allowed is not None, f"{name}: a truth value")
         validate_parameter_constraints(constraints, params, type(value).__name__)
+    check_composition(value)
 
 
 def _check_marks(value: Any) -> None:

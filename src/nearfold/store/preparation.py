@@ -106,6 +106,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._treated(self._values(frame))
 
+    @property
+    def _n_features_out(self) -> int:  # scikit-learn's name for the number of columns it gives
+        return self.n_features_in_
+
     def _learn(self, frame: Any) -> Floats:
         if self.missing not in MISSING:
             raise InputError(f"missing={self.missing!r}: use one of {', '.join(MISSING)}.")

@@ -38,7 +38,6 @@ _SELECTORS = (
     feature_selection.VarianceThreshold,
 )
 _WORDS = ("drop", "passthrough")
-_MOST_COLUMNS = 10_000_000
 
 
 @lru_cache(maxsize=1)
@@ -95,7 +94,7 @@ def _anything(value: Any, sizes: Sizes) -> None:
 
 def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
     """A fitted estimator that has these methods and takes sizes["d"] columns, if that is known."""
-    for method in methods:
+    for method in ("fit", *methods):
         require(hasattr(type(value), method), f"a {type(value).__name__}, which has no {method}")
     check_object(value, sizes)
     # An imputer's indicator is given a mask; on its own it looks for the missing values itself.
@@ -123,9 +122,8 @@ def _is_one_to_one(step: Any) -> bool:
 
 
 def _imputed(step: Any, d: int) -> int:
-    statistics = step.statistics_
-    every = step.keep_empty_features or step.strategy == "constant"
-    empty = 0 if every or statistics.dtype.kind != "f" else int(np.isnan(statistics).sum())
+    lacking = sum(item != item for item in step.statistics_.tolist())
+    empty = 0 if step.keep_empty_features else lacking
     indicated = 0 if step.indicator_ is None else len(step.indicator_.features_)
     return d - empty + indicated
 
@@ -185,8 +183,21 @@ def _named_parts(parts: Any, length: int) -> None:
     require(len(set(given)) == len(given), "a name that occurs twice")
 
 
+def check_composition(value: Any) -> None:
+    """That the parts of a pipeline, union or column transformer, fitted or not, have names."""
+    for kind, parameter, length in _COMPOSITIONS:
+        if isinstance(value, kind):
+            _named_parts(vars(value).get(parameter), length)
+
+
+_COMPOSITIONS = (
+    (pipeline.Pipeline, "steps", 2),
+    (pipeline.FeatureUnion, "transformer_list", 2),
+    (compose.ColumnTransformer, "transformers", 3),
+)
+
+
 def _check_pipeline(values: dict[str, Any], sizes: Sizes) -> None:
-    _named_parts(values["steps"], 2)
     width = sizes.get("d")
     is_sparse = False
     last = values["steps"][-1][1]
@@ -207,7 +218,6 @@ def _check_pipeline(values: dict[str, Any], sizes: Sizes) -> None:
 
 
 def _check_union(values: dict[str, Any], sizes: Sizes) -> None:
-    _named_parts(values["transformer_list"], 2)
     _check_weights(values["transformer_weights"], values["transformer_list"])
     for name, part in values["transformer_list"]:
         if isinstance(part, str):
@@ -227,9 +237,7 @@ def _check_weights(weights: Any, parts: Any) -> None:
 
 def _check_columns(values: dict[str, Any], sizes: Sizes) -> None:
     parts, d = values["transformers_"], sizes["d"]
-    require(d <= _MOST_COLUMNS, "more columns than a table has")  # they are listed one by one
     known = values.get("feature_names_in_")
-    _named_parts(values["transformers"], 3)
     _named_parts(parts, 3)
     _check_weights(values["transformer_weights"], values["transformers"])
     asked = [name for name, _, _ in values["transformers"]]
@@ -295,3 +303,14 @@ def _check_target(values: dict[str, Any], sizes: Sizes) -> None:
     check_part(values["transformer_"], one, "transform", "inverse_transform")
     own = values["regressor_"]
     require(get_tags(own).estimator_type == "regressor", "regressor_: predicts no numbers")
+    width = getattr(values["transformer_"], "n_features_in_", None)
+    counts = {count_outputs(values["transformer_"], width), _count_targets(own)}
+    require(len(counts - {None}) <= 1, "transformer_: of other targets than the regressor's")
+
+
+def _count_targets(regressor: Any) -> int | None:
+    """How many columns a checked regressor predicts; None if it does not say."""
+    while hasattr(regressor, "steps") or hasattr(regressor, "regressor_"):
+        regressor = regressor.steps[-1][1] if hasattr(regressor, "steps") else regressor.regressor_
+    y = vars(regressor).get("_y")
+    return None if y is None else int(np.prod(y.shape[1:]))

@@ -8,6 +8,7 @@ sklearn_composites.py.
 from __future__ import annotations
 
 from math import comb
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -65,22 +66,23 @@ def _check_polynomial(values: dict[str, Any], sizes: Sizes) -> None:
 
 def _check_imputer(values: dict[str, Any], sizes: Sizes) -> None:
     statistics = values["statistics_"]
-    plain = statistics.dtype.kind in "fiub"
-    require(plain == (values["_fit_dtype"].kind in "fiub"), "another dtype than its statistics")
-    require(plain == (values["_fill_dtype"].kind in "fiub"), "another dtype than its statistics")
-    text = isinstance(values["missing_values"], str)
-    require(not (plain and text), "missing_values: a text among numbers")
-    require(plain or values["strategy"] in ("most_frequent", "constant"), "strategy")
-    known = statistics[statistics == statistics] if plain else statistics[:0]
-    require(not plain or np.abs(known).max(initial=0) < _LARGEST, "statistics too large")
-    if not plain:
-        kinds = (str, bytes, int, float, type(None))
-        require(all(isinstance(item, kinds) for item in statistics.tolist()), "odd statistics")
+    of_numbers = values["_fit_dtype"].kind in "fiub"
+    require(of_numbers == (values["_fill_dtype"].kind in "fiub"), "dtypes that do not agree")
+    require(of_numbers or statistics.dtype.kind not in "fiub", "another dtype than its statistics")
+    real = isinstance(values["missing_values"], Real)
+    require(real or not of_numbers, "missing_values: none of the numbers")
+    require(of_numbers or values["strategy"] in ("most_frequent", "constant"), "strategy")
+    kinds = (int, float) if of_numbers else (str, bytes, int, float, type(None))
+    items = statistics.tolist()
+    require(all(isinstance(item, kinds) for item in items), "odd statistics")
+    known = [item for item in items if of_numbers and item == item]
+    require(all(abs(item) < _LARGEST for item in known), "statistics too large")
     indicator = values["indicator_"]
     require((indicator is not None) == bool(values["add_indicator"]), "an indicator not asked for")
     if indicator is not None:
         same = repr(indicator.missing_values) == repr(values["missing_values"])
         require(bool(vars(indicator)["_precomputed"]) and same, "another indicator")
+        require(indicator.sparse == "auto", "an indicator of another form than the rows")
 
 
 def _check_indicator(values: dict[str, Any], sizes: Sizes) -> None:
@@ -99,7 +101,7 @@ def _needs(**fields: str) -> Any:
 
     def check(values: dict[str, Any], sizes: Sizes) -> None:
         for parameter, field in fields.items():
-            require(not values[parameter] or values[field] is not None, f"{field} is missing")
+            require(not values[parameter] or values.get(field) is not None, f"{field} is missing")
 
     return check
 
@@ -113,7 +115,7 @@ def _check_function(values: dict[str, Any], sizes: Sizes) -> None:
 
 _SCALE = optional(array("d", above=_TINY))
 _SEEN = any_of(number(1), array("d", "number", least=0))
-_ROW = array("d")
+_ROW = array("d", half=True)
 _COVARIANCE = {
     "location_": _ROW,
     "covariance_": array("d d", symmetric=True),
@@ -141,17 +143,19 @@ def describe_preprocessors() -> None:
         transformer(
             _check_range,
             n_samples_seen_=number(1),
-            scale_=array("d", above=_TINY),
+            scale_=array("d", above=_TINY, half=True),
             min_=_ROW,
             data_min_=_ROW,
             data_max_=_ROW,
-            data_range_=array("d", least=0),
+            data_range_=array("d", least=0, half=True),
         ),
     )
     describe(
         p.MaxAbsScaler,
         transformer(
-            n_samples_seen_=number(1), max_abs_=array("d", least=0), scale_=array("d", above=_TINY)
+            n_samples_seen_=number(1),
+            max_abs_=array("d", least=0, half=True),
+            scale_=array("d", above=_TINY, half=True),
         ),
     )
     needs = _needs(with_centering="center_", with_scaling="scale_")
@@ -167,7 +171,8 @@ def describe_preprocessors() -> None:
     describe(
         p.PowerTransformer,
         transformer(
-            _optional=("_scaler",),
+            _needs(standardize="_scaler"),
+            ("_scaler",),
             lambdas_=array("d", least=-_LARGEST_POWER, most=_LARGEST_POWER),
             _scaler=nested(p.StandardScaler, d="d"),
         ),
@@ -192,7 +197,7 @@ def describe_preprocessors() -> None:
 def _describe_selections() -> None:
     indicator = State(
         _check_indicator,
-        ("n_features_in_", *OPTIONAL_INPUTS),
+        OPTIONAL_INPUTS,
         **INPUTS,
         _n_features=size("d", 1),
         features_=array("f", "i", below="d"),
