@@ -169,9 +169,9 @@ KINDS = {
         PowerTransformer(standardize=False).fit, X, _set(standardize=True), "_scaler"
     ),
     "more axes than coordinates": (nf.Isomap().fit, X, _wider_map, "more axes"),
-    "no way to place rows": (nf.ClassicalMDS().fit, X, _set(_pca=None), "_map or _pca"),
+    "no way to place rows": (nf.ClassicalMDS().fit, X, _set(_principal=None), "_map or _principal"),
     "half of the disparities": (
-        nf.MDS(metric_mds=False, init="classical_mds").fit, X, _set(_levels=None), "_levels"
+        nf.MDS(metric_mds=False, init="classical_mds").fit, X, _inside("_map", levels=None), "scale"
     ),
     "no columns": (nf.PCA(2).fit, X, _no_columns, "n_features_in_"),
     "no landmarks": (
@@ -223,10 +223,13 @@ KINDS = {
         _indefinite,
         "negative eigenvalues",
     ),
-    "powers that overflow": (POLY.fit, X, _inside("_function", gamma=1e300), "overflow"),
-    "roots of products": (POLY.fit, X, _inside("_function", degree=0.5), "roots"),
+    "powers that overflow": (POLY.fit, X, _inside("_axes", "function", gamma=1e300), "overflow"),
+    "roots of products": (POLY.fit, X, _inside("_axes", "function", degree=0.5), "roots"),
     "an inner object that gives frames": (
-        nf.ClassicalMDS().fit, X, _inside("_pca", _sklearn_output_config=FRAMES), "frames"
+        nf.ClassicalMDS().fit,
+        X,
+        _inside("_principal", "pca", _sklearn_output_config=FRAMES),
+        "frames",
     ),
     "a sparse indicator among dense rows": (
         SimpleImputer(add_indicator=True).fit, GAPS, _inside("indicator_", sparse=True), "form"
