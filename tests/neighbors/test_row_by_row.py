@@ -1,11 +1,13 @@
 """What a query gets does not depend on the queries beside it, nor on k."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_distances, nan_euclidean_distances
 
+import nearfold
 from nearfold.neighbors import build_index
 
 METRICS = ("euclidean", "cosine", "nan_euclidean", "cityblock", "chebyshev", "canberra",
@@ -82,3 +84,16 @@ def test_missing_values_far_from_the_origin():
     distance, row = build_index(X + 1e9, metric="nan_euclidean").nearest(X[:10] + 1e9, 6)
     np.testing.assert_allclose(distance, np.take_along_axis(D, row, 1), atol=1e-6)
     np.testing.assert_allclose(distance, np.sort(D, axis=1)[:, :6], atol=1e-6)
+
+
+def test_unit_rows_of_a_wide_table_are_made_in_tiles():
+    X = RNG.normal(size=(4096, 1500)).astype(np.float32)
+    nearfold.set_memory("64MB")
+    try:
+        tracemalloc.start()
+        build_index(X, metric="cosine").nearest(X[:2], 3)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        nearfold.set_memory(None)
+    assert peak < 4 * 2**23  # a few tiles, not 4096 rows in float64 (49 MB)

@@ -46,9 +46,9 @@ class PlainIndex:
         self.X = X
         self.n_jobs = n_jobs
         self.measure = measure
-        # Any point near the data will do.
-        self.centre = self._placed(X[:4096], True).mean(axis=0, dtype=np.float64)
         width = max(1, _CELLS // max(1, X.shape[1]))
+        # Any point near the data will do.
+        self.centre = self._placed(X[: min(4096, width)], True).mean(axis=0, dtype=np.float64)
         self.row_tiles = spans(len(X), min(_ROWS, width))
         self.query_step = min(_QUERIES, width)
         self._centred: list[tuple[Floats, Floats]] | None = None
