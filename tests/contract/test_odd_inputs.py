@@ -10,7 +10,14 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from nearfold import PCA, Isomap, KernelPCA, KNeighborsRegressor, RadiusNeighborsRegressor
+from nearfold import (
+    PCA,
+    Isomap,
+    KernelPCA,
+    KNeighborsRegressor,
+    LinearDiscriminantAnalysis,
+    RadiusNeighborsRegressor,
+)
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.metrics.mmc import MMC
 from nearfold.registry import METHODS, find
@@ -157,6 +164,18 @@ def test_results_that_overflow_are_refused():
     small = X.astype(np.float32)
     with pytest.raises(InputError, match="overflows float32"):
         Isomap().fit(small).transform(small * np.float32(1e30))
+    huge = np.full((1, 4), 1e308)
+    with pytest.raises(InputError, match="overflows float64"):
+        PCA(1, whiten=True).fit(X / 1e9).transform(huge)
+    with pytest.raises(InputError, match="overflows float64"):
+        LinearDiscriminantAnalysis(solver="lsqr").fit(X / 1e9, Y).predict_proba(huge)
+    with pytest.raises(InputError, match="overflows float64"):
+        KernelPCA(1, kernel="poly").fit(X).transform(huge)
+
+
+def test_a_prior_of_zero_is_no_overflow():
+    model = LinearDiscriminantAnalysis(priors=[0.0, 0.5, 0.5]).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 0], 0.0)
 
 
 def test_subnormal_pairs_are_refused():

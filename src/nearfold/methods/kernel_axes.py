@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.blocks import spans
+from nearfold.inputs import finite_result
 from nearfold.linalg import axis_signs
 from nearfold.methods.kernel_functions import KernelFunction
 from nearfold.methods.principal_components import center_and_project
@@ -175,10 +176,11 @@ def _in_blocks(place: Callable[[Any], Floats], Q: Any, axes: Floats, n_jobs: int
     (p, k), (q, width) = axes.shape, Q.shape
     Z = np.empty((q, k), dtype=Q.dtype)
 
+    @np.errstate(over="ignore", invalid="ignore")  # looked for in the result
     def fill(rows: slice) -> None:
         Z[rows] = place(Q[rows])
 
     step = max(64, _CELLS // max(1, p, width))
     for _ in map_in_order(fill, spans(q, step), n_jobs=n_jobs):
         pass
-    return Z
+    return finite_result(Z, Z.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from nearfold.blocks import as_rows, is_streamed
-from nearfold.inputs import check_table, match_names, refuse_nonfinite
+from nearfold.inputs import check_table, finite_result, match_names, refuse_nonfinite
 from nearfold.methods.principal_components import over_parts
 from nearfold.notation import Array, Floats
 from nearfold.state import State, array, optional
@@ -52,6 +52,7 @@ class LinearScores:
         S = np.empty((X.shape[0], len(self.offset)))
         common = self.shared if shared else None
 
+        @np.errstate(over="ignore", invalid="ignore")  # looked for in the result
         def fill(part: slice) -> None:
             C = X[part] - self.centre
             S[part] = C @ self.coef.T + self.offset
@@ -59,6 +60,8 @@ class LinearScores:
                 S[part] += (C @ common + 0.5 * (self.centre @ common))[:, None]
 
         over_parts(fill, X)
+        sure = np.isfinite(self.offset)  # a prior of 0 makes a score infinite
+        finite_result(S if sure.all() else S[:, sure], S.dtype)
         return S
 
     @property

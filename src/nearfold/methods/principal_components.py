@@ -41,6 +41,7 @@ PRINCIPAL_STATE = COLUMNS.extended(
 )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # looked for in the result
 def center_and_project(
     X: Any, mu: Floats, W: Floats, scale: Floats | None = None, dtype: Any = None
 ) -> Array:
@@ -52,7 +53,7 @@ def center_and_project(
     require_output(X.shape[0], W.shape[1], dtype)
     if sparse.issparse(X):
         Z = np.asarray(X @ W - mu @ W)
-        return Z if scale is None else Z / scale
+        return finite_result(Z if scale is None else Z / scale, Z.dtype)
     Z = np.empty((X.shape[0], W.shape[1]), dtype)
 
     def fill(part: slice) -> None:
@@ -61,7 +62,7 @@ def center_and_project(
             Z[part] /= scale
 
     over_parts(fill, X)
-    return Z
+    return finite_result(Z, dtype)
 
 
 def project_rows(
