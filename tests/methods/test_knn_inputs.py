@@ -36,7 +36,8 @@ def asked(model, Q):
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        *((make, {"n_neighbors": k}) for make in BY_NUMBER for k in (0, -7, 2.5, "five")),
+        *((make, {"n_neighbors": k}) for make in BY_NUMBER for k in (0, -7, 2.5, "five", None)),
+        *((make, {"radius": None}) for make in BY_RADIUS),
         *((make, {"weights": "foo"}) for make in (*BY_NUMBER, *BY_RADIUS)),
         *((make, {"radius": r}) for make in BY_RADIUS for r in (-1.0, "wide")),
         *((make, {"leaf_size": 0}) for make in ALL),
