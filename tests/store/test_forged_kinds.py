@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
+    PolynomialFeatures,
     PowerTransformer,
     RobustScaler,
     StandardScaler,
@@ -102,6 +103,17 @@ def _wider_map(parts):
 def _tiny_scatter(parts):
     scatter = parts.tree["state"]["_moments"]["state"]["scatter"]
     parts.set_array(scatter, np.full((4, 4), 1e-320))
+
+
+def _large_scatter(parts):
+    scatter = parts.tree["state"]["_seen"]["state"]["moments"]["state"]["scatter"]
+    parts.set_array(scatter, parts.arrays[scatter["tensor"]] * 1e60)
+
+
+def _no_classes(parts):
+    moments = parts.tree["state"]["_moments"]["state"]
+    for node in (parts.tree["state"]["classes_"], moments["count"], moments["mean"]):
+        parts.set_array(node, parts.arrays[node["tensor"]][:0])
 
 
 def _batch(rows, labels):
@@ -239,6 +251,10 @@ KINDS = {
         _no_estimator,
         "no fit",
     ),
+    "no classes": (_batch, (X, Y), _no_classes, "classes_"),
+    "variances beyond the dtype": (
+        nf.IncrementalPCA(2).partial_fit, X.astype("f4"), _large_scatter, "beyond float32"
+    ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 
@@ -304,3 +320,9 @@ def test_what_a_preparation_gives_the_next_step_must_take(tmp_path):
     )
     with pytest.raises(InputError, match="size 4 does not fit"):
         save(mixed, tmp_path / "m.nearfold")
+
+
+def test_one_object_as_two_steps_must_take_what_it_gives(tmp_path):
+    step = PolynomialFeatures().fit(X)
+    with pytest.raises(InputError, match="size 4 does not fit d = 15"):
+        save(Pipeline([("first", step), ("again", step)]), tmp_path / "m.nearfold")

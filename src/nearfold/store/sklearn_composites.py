@@ -200,20 +200,20 @@ _COMPOSITIONS = (
 def _check_pipeline(values: dict[str, Any], sizes: Sizes) -> None:
     width = sizes.get("d")
     is_sparse = False
-    last = values["steps"][-1][1]
-    for name, step in values["steps"]:
+    last = len(values["steps"]) - 1
+    for i, (name, step) in enumerate(values["steps"]):  # one object may be several steps
         if isinstance(step, str):
             require(step == "passthrough", f"step {name}: neither a transformer nor passthrough")
             continue
         child = {} if width is None else {"d": width}
         try:
-            check_part(step, child, *(() if step is last else ("transform",)))
+            check_part(step, child, *(() if i == last else ("transform",)))
             require(not is_sparse or get_tags(step).input_tags.sparse, "takes no sparse matrix")
         except ValueError as error:
             require(False, f"step {name}: {error}")
         if "d" not in sizes and "d" in child and width is None:
             sizes["d"] = child["d"]
-        if step is not last:
+        if i != last:
             width, is_sparse = count_outputs(step, child.get("d")), _gives_sparse(step)
 
 
