@@ -54,7 +54,7 @@ UNKNOWN = (
     "strictly positive data", "no missing values in fit", "works only when", "can not be inverted",
     "does not provide get_feature_names_out", "inverse transform is not available",
     "Cannot center sparse", "Found array with 0 feature(s)",
-    "types are expected to be both numerical",
+    "types are expected to be both numerical", "only supported for dataframes",
     "input_features is not equal to feature_names_in_",
     "MissingIndicator does not accept missing", "SimpleImputer does not accept missing",
 )  # fmt: skip

@@ -12,6 +12,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    Binarizer,
     MaxAbsScaler,
     MinMaxScaler,
     PolynomialFeatures,
@@ -114,6 +115,26 @@ def _no_classes(parts):
     moments = parts.tree["state"]["_moments"]["state"]
     for node in (parts.tree["state"]["classes_"], moments["count"], moments["mean"]):
         parts.set_array(node, parts.arrays[node["tensor"]][:0])
+
+
+def _far_centre(parts):
+    parts.set_array(parts.tree["state"]["_function"]["state"]["centre"], np.full(4, 1e150))
+
+
+def _ends_in_products(parts):
+    """A pipeline has the methods of its steps: PolynomialFeatures cannot be inverted."""
+    scaler = parts.tree["state"]["transformer_"]
+    poly = own_copy(parts, parts, parts.tree["state"]["regressor_"], random.Random(0))
+    poly = poly["state"]["steps"]["items"][0]["items"][1]
+    steps = [["scale", scaler], ["poly", poly]]
+    items = [{"kind": "tuple", "items": step} for step in steps]
+    state = {"steps": {"kind": "list", "items": items}, "transform_input": None}
+    state |= {"memory": None, "verbose": False}
+    parts.tree["state"]["transformer_"] = {
+        "kind": "object",
+        "class": "sklearn.pipeline.Pipeline",
+        "state": state,
+    }
 
 
 def _batch(rows, labels):
@@ -235,6 +256,15 @@ KINDS = {
         _indefinite,
         "negative eigenvalues",
     ),
+    "variances in place of a covariance": (
+        nf.NearestNeighbors(metric="seuclidean", metric_params={"V": X.var(axis=0)}).fit,
+        X,
+        _inside("index_", metric="mahalanobis"),
+        "1 axes instead of 2",
+    ),
+    "an infinite threshold": (
+        Binarizer().fit, X, _set(threshold={"kind": "float", "value": "inf"}), "threshold"
+    ),
     "powers that overflow": (POLY.fit, X, _inside("_function", gamma=1e300), "overflow"),
     "roots of products": (POLY.fit, X, _inside("_function", degree=0.5), "roots"),
     "an inner object that gives frames": (
@@ -254,6 +284,18 @@ KINDS = {
     "no classes": (_batch, (X, Y), _no_classes, "classes_"),
     "variances beyond the dtype": (
         nf.IncrementalPCA(2).partial_fit, X.astype("f4"), _large_scatter, "beyond float32"
+    ),
+    "a centre far from the rows": (
+        nf.KernelPCA(2, kernel="cosine").fit, X, _far_centre, "centre"
+    ),
+    "targets that cannot be had back": (
+        TransformedTargetRegressor(
+            make_pipeline(PolynomialFeatures(1), nf.KNeighborsRegressor()),
+            transformer=MinMaxScaler(),
+        ).fit,
+        (X, X),
+        _ends_in_products,
+        "without inverse_transform",
     ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip

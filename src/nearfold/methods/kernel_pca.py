@@ -143,6 +143,14 @@ def _check_powers(function: KernelFunction, X: Any, d: int) -> None:
     require(positive or function.degree == int(function.degree), "_function: roots of products")
 
 
+def _check_centre(function: KernelFunction, dtype: Any) -> None:
+    """The mean of rows of unit length is no longer; that of others has a square in their dtype."""
+    size = float(np.abs(function.centre).max(initial=0))
+    real = np.finfo(dtype if np.dtype(dtype).kind == "f" else np.float64)
+    largest = 1.0 + 1e-6 if function.kernel == "cosine" else float(np.sqrt(real.max))
+    require(size <= largest, "_function: a centre far from the rows")
+
+
 def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     route, given = held["route_"], held["_function"].kernel == "precomputed"
     needs = {
@@ -154,6 +162,8 @@ def _check_route(held: dict[str, Any], sizes: Sizes) -> None:
     require(not back & set(held) or back <= set(held), "half of a pre-image")
     rows = sizes.get("r" if route == "low rank" else "n")
     require(rows != 0, "no rows")
+    if "X_fit_" in held:
+        _check_centre(held["_function"], held["X_fit_"].dtype)
     if held["_function"].kernel == "poly" and "X_fit_" in held:
         _check_powers(held["_function"], held["X_fit_"], sizes["d"])
     require(not given or sizes["d"] == sizes["n"], "precomputed: not as many columns as rows")

@@ -97,6 +97,8 @@ def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
     for method in ("fit", *methods):
         require(hasattr(type(value), method), f"a {type(value).__name__}, which has no {method}")
     check_object(value, sizes)
+    for method in methods:  # a pipeline has those of its steps
+        require(hasattr(value, method), f"a {type(value).__name__} without {method}")
     # An imputer's indicator is given a mask; on its own it looks for the missing values itself.
     alone = not vars(value).get("_precomputed", False)
     require(alone, f"a {type(value).__name__} that belongs to an imputer")
