@@ -8,7 +8,7 @@ import pytest
 from forge_files import Parts
 from forge_rows import CODES, GAPS, SPARSE, X, Y
 from forge_structures import own_copy
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -264,6 +264,12 @@ KINDS = {
     ),
     "an infinite threshold": (
         Binarizer().fit, X, _set(threshold={"kind": "float", "value": "inf"}), "threshold"
+    ),
+    "sparse columns from nowhere": (
+        ColumnTransformer([("scale", StandardScaler(), [0, 1])]).fit,
+        X,
+        _set(sparse_output_=True),
+        "sparse_output_",
     ),
     "powers that overflow": (POLY.fit, X, _inside("_function", gamma=1e300), "overflow"),
     "roots of products": (POLY.fit, X, _inside("_function", degree=0.5), "roots"),

@@ -261,6 +261,11 @@ def _check_columns(values: dict[str, Any], sizes: Sizes) -> None:
         expected = slice(start, start + width) if width else slice(0, 0)
         require(outputs[name] == expected, f"{name}: gives other columns")
         start += width
+    held = [part for _, part, _ in parts if not isinstance(part, str)]
+    # Sparse columns come from a part that makes them, or from rows that all parts take as they are.
+    sparse_parts = any(map(_gives_sparse, held))
+    passed_on = all(get_tags(part).input_tags.sparse for part in held)
+    require(not values["sparse_output_"] or sparse_parts or passed_on, "sparse_output_: of dense")
 
 
 def _check_column_part(name: str, part: Any, n_columns: int) -> int:
