@@ -201,6 +201,8 @@ def run(first, count, seed, note=None, only="", patience=None):
         for case in range(first, first + count):
             rng = random.Random(f"{seed} {case}")
             name = names[case % len(names)]
+            if note is not None:
+                Path(note).write_text(f"{case} {name} not yet forged")
             raw, made = forge(base(name)[0], rng, base(rng.choice(names))[0])
             if note is not None:
                 Path(note).write_text(f"{case} {name} {made}")
