@@ -46,7 +46,8 @@ def test_p_of_the_metric_params_overrides_p_and_says_so_only_if_there_are_two():
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        *((make, {"n_neighbors": k}) for make in BY_NUMBER for k in (0, -7, 2.5, "five")),
+        *((make, {"n_neighbors": k}) for make in BY_NUMBER for k in (0, -7, 2.5, "five", None)),
+        *((make, {"radius": None}) for make in BY_RADIUS),
         *((make, {"weights": "foo"}) for make in (*BY_NUMBER, *BY_RADIUS)),
         *((make, {"radius": r}) for make in BY_RADIUS for r in (-1.0, "wide")),
         *((make, {"leaf_size": 0}) for make in ALL),

@@ -54,6 +54,8 @@ UNKNOWN = (
     "strictly positive data", "no missing values in fit", "works only when", "can not be inverted",
     "does not provide get_feature_names_out", "inverse transform is not available",
     "Cannot center sparse", "Found array with 0 feature(s)",
+    "types are expected to be both numerical", "only supported for dataframes",
+    "blocks must be 2-D",
     "input_features is not equal to feature_names_in_",
     "MissingIndicator does not accept missing", "SimpleImputer does not accept missing",
 )  # fmt: skip
@@ -199,6 +201,8 @@ def run(first, count, seed, note=None, only="", patience=None):
         for case in range(first, first + count):
             rng = random.Random(f"{seed} {case}")
             name = names[case % len(names)]
+            if note is not None:
+                Path(note).write_text(f"{case} {name} not yet forged")
             raw, made = forge(base(name)[0], rng, base(rng.choice(names))[0])
             if note is not None:
                 Path(note).write_text(f"{case} {name} {made}")

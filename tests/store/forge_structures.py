@@ -181,10 +181,11 @@ def _resize_sparse(parts, node, old, new):
     if not _has_parts(node) or old not in node["shape"]:
         return
     kind = sparse.csc_array if node["format"] == "csc" else sparse.csr_array
-    try:
-        X = kind(tuple(_sparse_parts(parts, node)), shape=tuple(node["shape"])).toarray()
-    except (ValueError, TypeError):  # changed before
+    held = kind(tuple(_sparse_parts(parts, node)), shape=tuple(node["shape"]))
+    held.check_format(full_check=True)  # changed before, it might crash SciPy here
+    if (np.diff(held.indptr) < 0).any():
         return
+    X = held.toarray()
     for axis in range(2):
         if X.shape[axis] == old:
             X = _resize(X, axis, new)

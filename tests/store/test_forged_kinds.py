@@ -8,12 +8,14 @@ import pytest
 from forge_files import Parts
 from forge_rows import CODES, GAPS, SPARSE, X, Y
 from forge_structures import own_copy
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    Binarizer,
     MaxAbsScaler,
     MinMaxScaler,
+    PolynomialFeatures,
     PowerTransformer,
     RobustScaler,
     StandardScaler,
@@ -102,6 +104,38 @@ def _wider_map(parts):
 def _tiny_scatter(parts):
     scatter = parts.tree["state"]["_moments"]["state"]["scatter"]
     parts.set_array(scatter, np.full((4, 4), 1e-320))
+
+
+def _large_scatter(parts):
+    scatter = parts.tree["state"]["_seen"]["state"]["moments"]["state"]["scatter"]
+    parts.set_array(scatter, parts.arrays[scatter["tensor"]] * 1e60)
+
+
+def _no_classes(parts):
+    moments = parts.tree["state"]["_moments"]["state"]
+    for node in (parts.tree["state"]["classes_"], moments["count"], moments["mean"]):
+        parts.set_array(node, parts.arrays[node["tensor"]][:0])
+
+
+def _far_centre(parts):
+    function = parts.tree["state"]["_axes"]["state"]["function"]
+    parts.set_array(function["state"]["centre"], np.full(4, 1e150))
+
+
+def _ends_in_products(parts):
+    """A pipeline has the methods of its steps: PolynomialFeatures cannot be inverted."""
+    scaler = parts.tree["state"]["transformer_"]
+    poly = own_copy(parts, parts, parts.tree["state"]["regressor_"], random.Random(0))
+    poly = poly["state"]["steps"]["items"][0]["items"][1]
+    steps = [["scale", scaler], ["poly", poly]]
+    items = [{"kind": "tuple", "items": step} for step in steps]
+    state = {"steps": {"kind": "list", "items": items}, "transform_input": None}
+    state |= {"memory": None, "verbose": False}
+    parts.tree["state"]["transformer_"] = {
+        "kind": "object",
+        "class": "sklearn.pipeline.Pipeline",
+        "state": state,
+    }
 
 
 def _batch(rows, labels):
@@ -223,6 +257,21 @@ KINDS = {
         _indefinite,
         "negative eigenvalues",
     ),
+    "variances in place of a covariance": (
+        nf.NearestNeighbors(metric="seuclidean", metric_params={"V": X.var(axis=0)}).fit,
+        X,
+        _inside("index_", metric="mahalanobis"),
+        "1 axes instead of 2",
+    ),
+    "an infinite threshold": (
+        Binarizer().fit, X, _set(threshold={"kind": "float", "value": "inf"}), "threshold"
+    ),
+    "sparse columns from nowhere": (
+        ColumnTransformer([("scale", StandardScaler(), [0, 1])]).fit,
+        X,
+        _set(sparse_output_=True),
+        "sparse_output_",
+    ),
     "powers that overflow": (POLY.fit, X, _inside("_axes", "function", gamma=1e300), "overflow"),
     "roots of products": (POLY.fit, X, _inside("_axes", "function", degree=0.5), "roots"),
     "an inner object that gives frames": (
@@ -241,6 +290,22 @@ KINDS = {
         (X, Y),
         _no_estimator,
         "no fit",
+    ),
+    "no classes": (_batch, (X, Y), _no_classes, "classes_"),
+    "variances beyond the dtype": (
+        nf.IncrementalPCA(2).partial_fit, X.astype("f4"), _large_scatter, "beyond float32"
+    ),
+    "a centre far from the rows": (
+        nf.KernelPCA(2, kernel="cosine").fit, X, _far_centre, "centre"
+    ),
+    "targets that cannot be had back": (
+        TransformedTargetRegressor(
+            make_pipeline(PolynomialFeatures(1), nf.KNeighborsRegressor()),
+            transformer=MinMaxScaler(),
+        ).fit,
+        (X, X),
+        _ends_in_products,
+        "without inverse_transform",
     ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
@@ -307,3 +372,9 @@ def test_what_a_preparation_gives_the_next_step_must_take(tmp_path):
     )
     with pytest.raises(InputError, match="size 4 does not fit"):
         save(mixed, tmp_path / "m.nearfold")
+
+
+def test_one_object_as_two_steps_must_take_what_it_gives(tmp_path):
+    step = PolynomialFeatures().fit(X)
+    with pytest.raises(InputError, match="size 4 does not fit d = 15"):
+        save(Pipeline([("first", step), ("again", step)]), tmp_path / "m.nearfold")

@@ -15,7 +15,7 @@ from nearfold.blocks import spans
 from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
-from nearfold.neighbors.metric import check_metric_name
+from nearfold.neighbors.metric_state import check_metric_name
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import Sizes, fitted, optional, require

@@ -57,6 +57,13 @@ _RESULTS = (*(name for name in PRINCIPAL_STATE.fields if name not in COLUMNS.fie
 _LEAST_COUNT = 1e-100  # sum of the weights of the rows seen
 
 
+def _check_dtype(total: float, count: float, mean: Array, dtype: str) -> None:
+    """Variances and means are numbers of the dtype that results have."""
+    largest = float(np.finfo(dtype).max)
+    fits = 0 <= total / count <= 0.1 * largest and float(np.abs(mean).max()) ** 2 <= largest
+    require(fits, f"moments beyond {dtype}")
+
+
 def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
     """Results are there, or rows from which they can be computed."""
     found = sum(name in values for name in _RESULTS)
@@ -72,8 +79,14 @@ def _all_or_none(values: dict[str, Any], sizes: dict[str, int]) -> None:
         moments = values["_seen"].moments
         require(moments.mean.shape == (1, sizes["d"]), "moments of another width")
         require(moments.n_rows >= 1 and moments.count[0] > _LEAST_COUNT, "moments of no rows")
+        _check_dtype(moments.total, float(moments.count[0]), moments.mean, values["_dtype"])
     if values.get("_merged") is not None:
-        require(len(values["_merged"].mean) == sizes["d"], "axes of another width")
+        merged = values["_merged"]
+        require(len(merged.mean) == sizes["d"], "axes of another width")
+        require(merged.count > _LEAST_COUNT, "axes of no rows")
+        _check_dtype(
+            max(merged.total, *merged.lam, 0.0), merged.count, merged.mean, values["_dtype"]
+        )
 
 
 class IncrementalPCA(LazyResults, PrincipalComponents):

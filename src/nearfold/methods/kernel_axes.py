@@ -81,11 +81,20 @@ class LinearAxes(KernelAxes):
         return center_and_project(Q, self.mean, self.axes)
 
 
-def _check_powers(values: dict[str, Any], sizes: Sizes) -> None:
-    """Powers of a polynomial kernel are numbers: neither too large nor roots of negative ones."""
+def _check_kernel(values: dict[str, Any], sizes: Sizes) -> None:
+    """Kernel values of the rows are numbers: no power is too large or the root of a negative one.
+
+    The mean of rows of unit length is no longer, and that of others has a square in their dtype.
+    """
     function, X = values["function"], values["X"]
     require(sizes["p"] >= 1, "no rows")
-    if function is None or function.kernel != "poly":
+    if function is None or X is None:
+        return
+    real = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64)
+    largest = 1.0 + 1e-6 if function.kernel == "cosine" else float(np.sqrt(real.max))
+    centre = float(np.abs(function.centre).max(initial=0))
+    require(centre <= largest, "function: a centre far from the rows")
+    if function.kernel != "poly":
         return
     cells = X.data if sparse.issparse(X) else X
     low, high = float(cells.min(initial=0)), float(cells.max(initial=0))
@@ -97,7 +106,7 @@ def _check_powers(values: dict[str, Any], sizes: Sizes) -> None:
 
 
 def _check_given(values: dict[str, Any], sizes: Sizes) -> None:
-    _check_powers(values, sizes)
+    _check_kernel(values, sizes)
     given = values["function"] is None
     require(given == (values["X"] is None), "a kernel without rows, or rows without one")
     require(not given or sizes.get("d", sizes["p"]) == sizes["p"], "kernel values of other rows")
@@ -148,7 +157,7 @@ class PivotAxes(KernelAxes):
 
     routes, by_axis = ("low rank",), ("axes", "offset")
     fitted_state = State(
-        _check_powers,
+        _check_kernel,
         lam=array("k", least=0),
         V=array("n k"),
         function=nested(KernelFunction, d="d"),

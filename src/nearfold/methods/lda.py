@@ -128,7 +128,7 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
     """Results are there, or the moments from which they can be computed."""
     needed = set(_RESULTS) - {"covariance_"}
     stale, c = bool(values["_stale"]), sizes["c"]
-    require(stale or c >= 2, "classes_: fewer than two")
+    require(c >= (1 if stale else 2), "classes_: fewer than two")
     require(set(values) & needed == (set() if stale else needed), "results that are not whole")
     if stale:
         moments: Any = values.get("_moments")
@@ -137,6 +137,7 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
         # Scores are of the size of mean^2 / variance, and must not overflow.
         variance, size = moments.total / moments.n_rows, float(np.abs(moments.mean).max(initial=0))
         fits = variance == 0 or (1 + size) ** 2 < _LARGEST_SCORE * variance
+        fits &= size**2 <= float(np.finfo(values["_dtype"]).max)
         require(fits, "means and a scatter whose scores overflow")
     else:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import DistanceMetric
-from sklearn.metrics.pairwise import PAIRWISE_DISTANCE_FUNCTIONS
-from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
+from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
@@ -24,12 +22,12 @@ from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.cosine import CosineIndex
 from nearfold.neighbors.distances import Distances, effective_metric
 from nearfold.neighbors.external import nearest_from, within_from
+from nearfold.neighbors.metric_state import check_metric_rows
 from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import nearest_in_tiles
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import (
-    Sizes,
     State,
     any_of,
     array,
@@ -38,7 +36,6 @@ from nearfold.state import (
     names,
     number,
     optional,
-    require,
     text,
 )
 
@@ -91,67 +88,11 @@ class SklearnTree:
         return list(map_in_order(ask, tiles, n_jobs=self.n_jobs if len(tiles) > 1 else 1))
 
 
-_LARGEST = 1e100
-
-
-def _square_form(value: Any, sizes: Sizes) -> None:
-    """A matrix whose quadratic form is not negative: its root is a distance."""
-    array("d d", symmetric=True)(value, sizes)
-    lam = np.linalg.eigvalsh(value)
-    require(bool(lam[0] >= -1e-12 * lam[-1]), "a matrix with negative eigenvalues")
-
-
-_PARAMETERS = {
-    "V": any_of(array("d", "number", above=1e-290), _square_form),
-    "VI": _square_form,
-    "w": array("d", "number", least=0),
-    "p": number(least=0, finite=False),
-}
-
-
-_TAKES = {
-    "seuclidean": {"V"},
-    "mahalanobis": {"V", "VI"},
-    "minkowski": {"p", "w"},
-    "wminkowski": {"p", "w"},
-}
-_METRICS = set(chain(*VALID_METRICS.values())) - {"pyfunc"}
-
-
-def check_metric_name(metric: Any, params: dict[str, Any] | None, sizes: Sizes) -> None:
-    """A metric that has a name, with parameters that it takes and that fit the d columns."""
-    require(isinstance(metric, str) and metric in _METRICS, "metric: not the name of one")
-    require(metric != "haversine" or sizes["d"] == 2, "metric: haversine is of two columns")
-    plain = set() if metric in PAIRWISE_DISTANCE_FUNCTIONS else {"w"}
-    given = {name: value for name, value in (params or {}).items() if value is not None}
-    for name, value in given.items():
-        require(name in _TAKES.get(metric, plain), f"metric_params: {metric} takes no {name!r}")
-        _PARAMETERS[name](np.asarray(value) if isinstance(value, list) else value, sizes)
-
-
-def _check_index(values: dict[str, Any], sizes: Sizes) -> None:
-    metric = values["metric"]
-    check_metric_name(metric, values["metric_params"], sizes)
-    require(metric != "precomputed", "metric: distances are another index")
-    X = values["X"].data if sparse.issparse(values["X"]) else values["X"]
-    low, high = (np.nanmin, np.nanmax) if metric == "nan_euclidean" else (np.min, np.max)
-    largest = max(-float(low(X)), float(high(X))) if X.size else 0.0
-    require(largest < _LARGEST, "X: values that are not finite, or whose cubes overflow")
-    if sparse.issparse(values["X"]):
-        measured, _ = effective_metric(metric, values["p"], values["metric_params"])
-        require(measured in VALID_METRICS_SPARSE["brute"], "metric: not for sparse rows")
-    if metric == "haversine":  # beyond the poles its root is that of a negative number
-        require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
-    p = (values["metric_params"] or {}).get("p", values["p"])
-    if p is not None and np.isfinite(p):
-        require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
-
-
 class MetricIndex:
     """Rows under any metric of scikit-learn's or a callable of two rows."""
 
     fitted_state = State(
-        _check_index,
+        check_metric_rows,
         X=any_of(array("n d", finite=False), matrix("n d", finite=False)),
         metric=text(),
         p=number(least=0, finite=False),

@@ -97,6 +97,8 @@ def check_part(value: Any, sizes: Sizes, *methods: str) -> None:
     for method in ("fit", *methods):
         require(hasattr(type(value), method), f"a {type(value).__name__}, which has no {method}")
     check_object(value, sizes)
+    for method in methods:  # a pipeline has those of its steps
+        require(hasattr(value, method), f"a {type(value).__name__} without {method}")
     # An imputer's indicator is given a mask; on its own it looks for the missing values itself.
     alone = not vars(value).get("_precomputed", False)
     require(alone, f"a {type(value).__name__} that belongs to an imputer")
@@ -200,20 +202,20 @@ _COMPOSITIONS = (
 def _check_pipeline(values: dict[str, Any], sizes: Sizes) -> None:
     width = sizes.get("d")
     is_sparse = False
-    last = values["steps"][-1][1]
-    for name, step in values["steps"]:
+    last = len(values["steps"]) - 1
+    for i, (name, step) in enumerate(values["steps"]):  # one object may be several steps
         if isinstance(step, str):
             require(step == "passthrough", f"step {name}: neither a transformer nor passthrough")
             continue
         child = {} if width is None else {"d": width}
         try:
-            check_part(step, child, *(() if step is last else ("transform",)))
+            check_part(step, child, *(() if i == last else ("transform",)))
             require(not is_sparse or get_tags(step).input_tags.sparse, "takes no sparse matrix")
         except ValueError as error:
             require(False, f"step {name}: {error}")
         if "d" not in sizes and "d" in child and width is None:
             sizes["d"] = child["d"]
-        if step is not last:
+        if i != last:
             width, is_sparse = count_outputs(step, child.get("d")), _gives_sparse(step)
 
 
@@ -259,6 +261,11 @@ def _check_columns(values: dict[str, Any], sizes: Sizes) -> None:
         expected = slice(start, start + width) if width else slice(0, 0)
         require(outputs[name] == expected, f"{name}: gives other columns")
         start += width
+    held = [part for _, part, _ in parts if not isinstance(part, str)]
+    # Sparse columns come from a part that makes them, or from rows that all parts take as they are.
+    sparse_parts = any(map(_gives_sparse, held))
+    passed_on = all(get_tags(part).input_tags.sparse for part in held)
+    require(not values["sparse_output_"] or sparse_parts or passed_on, "sparse_output_: of dense")
 
 
 def _check_column_part(name: str, part: Any, n_columns: int) -> int:

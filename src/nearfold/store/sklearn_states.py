@@ -106,6 +106,10 @@ def _needs(**fields: str) -> Any:
     return check
 
 
+def _check_threshold(values: dict[str, Any], sizes: Sizes) -> None:
+    require(np.isfinite(values["threshold"]), "threshold: not finite")
+
+
 def _check_function(values: dict[str, Any], sizes: Sizes) -> None:
     for name in ("kw_args", "inv_kw_args"):
         require(not values[name], f"{name}: arguments of functions are not saved")
@@ -126,8 +130,8 @@ _COVARIANCE = {
 def describe_preprocessors() -> None:
     """Make the descriptions of all of them known to nearfold.state."""
     p = preprocessing
-    for plain in (p.Binarizer, p.Normalizer):
-        describe(plain, transformer())
+    describe(p.Normalizer, transformer())
+    describe(p.Binarizer, transformer(_check_threshold))
     describe(
         p.StandardScaler,
         transformer(
