@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from nearfold import ITML
 from nearfold import state as s
 from nearfold.state import State, StateError
 
@@ -144,3 +145,11 @@ def test_a_check_of_several_fields_sees_the_parameters():
     described.check({"X": np.zeros((3, 2))}, {}, {"k": 3})
     with pytest.raises(StateError, match="too many"):
         described.check({"X": np.zeros((3, 2))}, {}, {"k": 4})
+
+
+def test_a_fitted_object_has_the_methods_that_its_fit_gave_it():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    learned = ITML(random_state=0).fit(X, np.arange(30) % 2)  # from classes: no pairs to predict
+    s.fitted("transform")(learned, {})
+    with pytest.raises(StateError, match="has no predict"):
+        s.fitted("predict")(learned, {})

@@ -257,8 +257,11 @@ def fitted(*methods: str, **shared: str) -> Check:
 
     def check(value: Any, sizes: Sizes) -> None:
         has = all(callable(getattr(type(value), name, None)) for name in methods)
-        require(has, f"a {type(value).__name__}, which has no {' and '.join(methods)}")
+        words = f"a {type(value).__name__}, which has no {' and '.join(methods)}"
+        require(has, words)
         _check_child(value, shared, sizes)
+        # A learner may have learned what only some of its methods need.
+        require(all(hasattr(value, name) for name in methods), words)
 
     return _described(check, f"fitted, with {', '.join(methods)}")
 
