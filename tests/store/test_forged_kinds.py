@@ -250,6 +250,9 @@ KINDS = {
     "a power that is not there": (
         nf.NearestNeighbors(algorithm="ball_tree", p=3).fit, X, _inside("index_", p=None), "p:"
     ),
+    "a root that overflows": (
+        nf.NearestNeighbors(algorithm="brute", p=3).fit, X, _inside("index_", p=1e-6), "roots"
+    ),
     "distances that are roots of negative numbers": (
         nf.NearestNeighbors(metric="mahalanobis", metric_params={"VI": np.eye(4)}).fit,
         X,
