@@ -290,6 +290,7 @@ KINDS = {
         _no_estimator,
         "no fit",
     ),
+    "a tolerance whose square overflows": (_batch, (X, Y), _set(tol=1e300), "tol"),
     "no classes": (_batch, (X, Y), _no_classes, "classes_"),
     "variances beyond the dtype": (
         nf.IncrementalPCA(2).partial_fit, X.astype("f4"), _large_scatter, "beyond float32"
