@@ -241,7 +241,7 @@ def forge(raw, rng, donor=None):
     for change in sorted(chosen, key=lambda change: change is change_layout):
         try:
             missing = change(parts, rng) is NotImplemented
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
             missing = True  # what it needs was changed into something else before
         if missing:  # the model has nothing of the kind
             change_scalar(parts, rng)

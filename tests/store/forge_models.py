@@ -155,6 +155,7 @@ def judge(name, raw, folder):
     free = {"inverse_transform", "score_samples", "get_precision", "dist_matrix_"} | (
         {"predict"} if hasattr(model, "radius") else set()
     )
+    texts = ("could not convert string",) if np.asarray(rows).dtype == object else ()
     told = "works", ""
     for method, answer in _answers_beyond_gaps(model, rows).items():
         if method in raises:
@@ -163,7 +164,9 @@ def judge(name, raw, folder):
             told = "clear error", f"{method}: {answer}"
         elif isinstance(answer, NotFittedError) and told[0] == "clear error":
             continue  # results that cannot be computed: a clear error said why
-        elif isinstance(answer, Exception) and not any(words in str(answer) for words in UNKNOWN):
+        elif isinstance(answer, Exception) and not any(
+            words in str(answer) for words in (*UNKNOWN, *texts)
+        ):
             return "RAW EXCEPTION", f"{type(model).__name__}.{method}: {answer!r}"
         elif isinstance(answer, Exception):
             continue

@@ -251,6 +251,9 @@ KINDS = {
     "a power that is not there": (
         nf.NearestNeighbors(algorithm="ball_tree", p=3).fit, X, _inside("index_", p=None), "p:"
     ),
+    "a root that overflows": (
+        nf.NearestNeighbors(algorithm="brute", p=3).fit, X, _inside("index_", p=1e-6), "roots"
+    ),
     "distances that are roots of negative numbers": (
         nf.NearestNeighbors(metric="mahalanobis", metric_params={"VI": np.eye(4)}).fit,
         X,
@@ -291,6 +294,7 @@ KINDS = {
         _no_estimator,
         "no fit",
     ),
+    "a tolerance whose square overflows": (_batch, (X, Y), _set(tol=1e300), "tol"),
     "no classes": (_batch, (X, Y), _no_classes, "classes_"),
     "variances beyond the dtype": (
         nf.IncrementalPCA(2).partial_fit, X.astype("f4"), _large_scatter, "beyond float32"

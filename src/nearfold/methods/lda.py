@@ -120,6 +120,7 @@ def _check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     """Parameters that moments alone can honour."""
     by_rows = values.get("shrinkage") == "auto" or values.get("covariance_estimator") is not None
     require(not by_rows, "shrinkage: moments are not enough for it")
+    require(values.get("tol", 0.0) < 1e100, "tol: its square overflows")
     if values.get("priors") is not None:
         array("c", "number", least=0)(np.asarray(values["priors"]), sizes)
 

@@ -66,4 +66,7 @@ def check_metric_rows(values: dict[str, Any], sizes: Sizes) -> None:
         require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
     p = (values["metric_params"] or {}).get("p", values["p"])
     if p is not None and np.isfinite(p):
+        require(p > 0, "p: not above 0")
         require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
+        root = np.log(2 * largest + 2) + np.log(sizes["d"]) / float(p)
+        require(metric != "minkowski" or root < 700, "p: roots that overflow")
