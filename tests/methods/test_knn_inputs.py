@@ -124,12 +124,11 @@ def test_negative_distances_are_refused():
 def test_fit_on_a_tree_or_a_search():
     X = table()
     want = nf.NearestNeighbors().fit(X).kneighbors(X[:5], 3)
-    held = (
-        sk.KDTree(X), sk.BallTree(X), sk.NearestNeighbors().fit(X), nf.NearestNeighbors().fit(X),
-    )  # fmt: skip
-    for source in held:
+    for source in (sk.KDTree(X), sk.BallTree(X), nf.NearestNeighbors().fit(X)):
         found = nf.NearestNeighbors().fit(source).kneighbors(X[:5], 3)
         np.testing.assert_array_equal(found[1], want[1])
+    with pytest.raises(InputError, match="give the rows"):
+        nf.NearestNeighbors().fit(sk.NearestNeighbors().fit(X))
 
 
 def test_a_radius_for_each_row():

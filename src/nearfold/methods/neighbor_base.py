@@ -189,7 +189,10 @@ def _rows_of(X: Any) -> Any:
     if isinstance(X, NeighborsEstimator):
         return X.index_.X
     if isinstance(X, SklearnNearestNeighbors):
-        return X._fit_X
+        raise InputError(
+            "scikit-learn's NearestNeighbors has no public name for its rows: give the rows that "
+            "it was fitted on."
+        )
     return X
 
 
