@@ -17,14 +17,18 @@ def merge_truncated(kept: Principal, X: Array, weights: Floats | None, k: int) -
     m, n = float(w.sum()), kept.count
     if m == 0.0:
         return kept
+    r = len(kept.lam)
+    stacked = np.empty((r + len(X) + 1, X.shape[1]))
+    np.multiply(np.sqrt(kept.lam)[:, None], kept.axes, out=stacked[:r])
     mean = np.asarray(w @ X, dtype=np.float64) / m
-    centred = (X - mean) * np.sqrt(w)[:, None]
-    shift = np.sqrt(n * m / (n + m)) * (kept.mean - mean)
-    stacked = np.vstack([np.sqrt(kept.lam)[:, None] * kept.axes, centred, shift])
+    centred, shift = stacked[r:-1], stacked[-1]
+    np.subtract(X, mean, out=centred)
+    centred *= np.sqrt(w)[:, None]
+    np.multiply(np.sqrt(n * m / (n + m)), kept.mean - mean, out=shift)
+    total = kept.total + float(np.einsum("ij,ij->", stacked[r:], stacked[r:]))
     _, s, axes = thin_svd(stacked, "the merged batch")
-    total = kept.total + float(np.sum(centred**2) + shift @ shift)
     merged_mean = (n * kept.mean + m * mean) / (n + m)
     n_rows = kept.n_rows + len(X)
     return Principal(
-        s[:k] ** 2, axes[:k], total, merged_mean, n + m, n_rows, "merged", kept.approximation
+        s[:k] ** 2, axes[:k].copy(), total, merged_mean, n + m, n_rows, "merged", kept.approximation
     )

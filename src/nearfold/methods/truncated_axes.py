@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import get_memory, show_bytes, spans
+from nearfold.blocks import get_memory, require_memory, show_bytes, spans
 from nearfold.errors import ApproximationWarning, warn
 from nearfold.linalg import (
     Principal,
@@ -23,6 +23,8 @@ from nearfold.notation import Array, Floats
 
 _ROWS_MERGED = 128  # at least, by one SVD
 _MOST_MERGED = 256  # axes that are kept where no count is asked for
+_SMALL = 2**20  # bytes: work space that no budget counts
+_COPIES = 4  # of axes and rows, that an SVD holds
 
 
 def truncation_note(d: int, truncate: str) -> str | None:
@@ -59,7 +61,11 @@ def merge_batch(
         none, empty = np.zeros(0), np.zeros((0, d))
         merged = Principal(none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", note)
     # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
-    for part in spans(len(X), max(2 * k, _ROWS_MERGED)):
+    rows = max(k, _ROWS_MERGED)
+    needed = 8.0 * _COPIES * (k + rows + 1) * d
+    if needed > _SMALL:
+        require_memory(needed, f"Merging {k} axes of {d:,} columns", "Ask for fewer components.")
+    for part in spans(len(X), rows):
         w = None if weights is None else weights[part]
         merged = merge_truncated(merged, X[part], w, k)
     return merged
