@@ -110,7 +110,7 @@ class Dissimilarities:
     ) -> list[Any]:
         """What a task makes of the dissimilarities of rows Q, at most `cells` of them at a time."""
         n = len(self.X) if self.columns is None else len(self.columns)
-        parts = spans(len(Q), max(1, cells // max(1, n)))
+        parts = spans(len(Q), max(1, cells // max(1, n, Q.shape[1])))
         return list(
             map_in_order(
                 lambda some: task(self.between(Q[some])), parts, n_jobs=self.n_jobs, label=label

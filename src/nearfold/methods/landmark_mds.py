@@ -85,7 +85,7 @@ class LandmarkCount:
             "Use a sample of the rows.",
         )
         # per_pair L^2 + itemsize m L = what is left of the budget
-        slope, left = itemsize * m, 0.9 * (budget - fixed)
+        slope, left = itemsize * m, 0.8 * (budget - fixed)  # the rest is for tiles
         most = (np.sqrt(slope**2 + 4 * per_pair * left) - slope) / (2 * per_pair)
         count = max(k + 2, min(MOST_LANDMARKS, m, int(most)))
         warn(
@@ -128,10 +128,15 @@ def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints,
     if m <= _SAMPLED * count:
         return spread_landmarks(lambda i: measure.from_rows(X[i : i + 1])[0], m, count, dtype)
     some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
-    sample = measure.among(some)
-    chosen = farthest_rows(lambda i: sample.from_rows(sample.X[i : i + 1])[0], len(some), count)
-    landmarks = some[[row for row, _ in chosen]]
+    landmarks = some[_farthest_in_table(measure.among(some), count)]
     return landmarks, measure.among(landmarks).from_rows(X, dtype)
+
+
+def _farthest_in_table(sample: Distances, count: int) -> list[int]:
+    chosen = farthest_rows(
+        lambda i: sample.from_rows(sample.X[i : i + 1])[0], sample.X.shape[0], count
+    )
+    return [row for row, _ in chosen]
 
 
 @one_blas_thread()

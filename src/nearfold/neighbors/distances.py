@@ -23,6 +23,7 @@ from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
 
 _SIDE = 512  # of a tile
+_CELLS = 2**18  # values of the rows of a tile, at the most
 _POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}  # of Minkowski
 _TREE_NAMES = {"p": "minkowski", "infinity": "chebyshev"}  # other names that trees know
 
@@ -90,16 +91,21 @@ class Distances:
         def fill(tile: tuple[slice, slice]) -> None:
             D[tile] = self.between(Q[tile[0]], self.X[tile[1]])
 
-        tiles = [(a, b) for a in spans(q, 2 * _SIDE) for b in spans(n, 4 * _SIDE)]
+        columns = spans(n, self._rows(4 * _SIDE))
+        tiles = [(a, b) for a in spans(q, self._rows(2 * _SIDE)) for b in columns]
         for _ in map_in_order(fill, tiles, n_jobs=self.n_jobs):
             pass
         return D
+
+    def _rows(self, most: int) -> int:
+        """Rows of a tile: so many, or fewer of a wide table."""
+        return max(16, min(most, _CELLS // max(1, self.X.shape[1])))
 
     def all(self, dtype: Any = np.float64) -> Floats:
         """The symmetric matrix of distances between all rows, its diagonal zero."""
         n = self.X.shape[0]
         D = np.empty((n, n), dtype=dtype)
-        pieces = spans(n, _SIDE)
+        pieces = spans(n, self._rows(_SIDE))
 
         def fill(pair: tuple[slice, slice]) -> None:
             rows, columns = pair
