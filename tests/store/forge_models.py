@@ -25,6 +25,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,12 @@ def _ask(model, name, rows):
     return asked(rows)
 
 
+def _is_of_imputer(answer):
+    """SimpleImputer cannot invert an indicator that a later step does not give back exactly."""
+    frames = traceback.extract_tb(getattr(answer, "__traceback__", None))
+    return bool(frames) and frames[-1].filename.endswith("sklearn/impute/_base.py")
+
+
 def _answers_beyond_gaps(model, rows):
     """Answers; where missing values are passed on or refused, those about rows without any.
 
@@ -158,7 +165,7 @@ def judge(name, raw, folder):
     texts = ("could not convert string",) if np.asarray(rows).dtype == object else ()
     told = "works", ""
     for method, answer in _answers_beyond_gaps(model, rows).items():
-        if method in raises:
+        if method in raises or (method == "inverse_transform" and _is_of_imputer(answer)):
             continue
         if isinstance(answer, NearfoldError):
             told = "clear error", f"{method}: {answer}"
