@@ -56,7 +56,7 @@ UNKNOWN = (
     "does not provide get_feature_names_out", "inverse transform is not available",
     "Cannot center sparse", "Found array with 0 feature(s)",
     "types are expected to be both numerical", "only supported for dataframes",
-    "blocks must be 2-D",
+    "blocks must be 2-D", "there is no threshold_ yet",
     "input_features is not equal to feature_names_in_",
     "MissingIndicator does not accept missing", "SimpleImputer does not accept missing",
 )  # fmt: skip

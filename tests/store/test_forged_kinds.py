@@ -15,6 +15,7 @@ from sklearn.preprocessing import (
     Binarizer,
     MaxAbsScaler,
     MinMaxScaler,
+    OrdinalEncoder,
     PolynomialFeatures,
     PowerTransformer,
     RobustScaler,
@@ -135,6 +136,11 @@ def _ends_in_products(parts):
         "class": "sklearn.pipeline.Pipeline",
         "state": state,
     }
+
+
+def _large_targets(parts):
+    y = parts.tree["state"]["regressor_"]["state"]["_y"]
+    parts.set_array(y, parts.arrays[y["tensor"]] + 1e9)
 
 
 def _batch(rows, labels):
@@ -307,6 +313,14 @@ KINDS = {
         _ends_in_products,
         "without inverse_transform",
     ),
+    "targets that overflow on the way back": (
+        TransformedTargetRegressor(
+            nf.KNeighborsRegressor(), func=np.log1p, inverse_func=np.expm1
+        ).fit,
+        (X, Y),
+        _large_targets,
+        "overflow",
+    ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 
@@ -378,3 +392,10 @@ def test_one_object_as_two_steps_must_take_what_it_gives(tmp_path):
     step = PolynomialFeatures().fit(X)
     with pytest.raises(InputError, match="size 4 does not fit d = 15"):
         save(Pipeline([("first", step), ("again", step)]), tmp_path / "m.nearfold")
+
+
+def test_codes_of_categories_are_no_targets_of_a_regressor(tmp_path):
+    model = TransformedTargetRegressor(nf.KNeighborsRegressor(), transformer=MinMaxScaler())
+    model.fit(X, Y).transformer_ = OrdinalEncoder().fit(Y[:, None])
+    with pytest.raises(InputError, match="gives codes"):
+        save(model, tmp_path / "m.nearfold")
