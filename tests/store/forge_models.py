@@ -33,6 +33,7 @@ from forge_bases import BASES
 from forge_changes import forge, quietly
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import OrdinalEncoder
 
 from nearfold.errors import InputError, ModelFileError, NearfoldError
 from nearfold.methods import smacof
@@ -57,6 +58,7 @@ UNKNOWN = (
     "Cannot center sparse", "Found array with 0 feature(s)",
     "types are expected to be both numerical", "only supported for dataframes",
     "blocks must be 2-D", "there is no threshold_ yet",
+    "only accepts non-negative sparse",
     "input_features is not equal to feature_names_in_",
     "MissingIndicator does not accept missing", "SimpleImputer does not accept missing",
 )  # fmt: skip
@@ -162,7 +164,11 @@ def judge(name, raw, folder):
     free = {"inverse_transform", "score_samples", "get_precision", "dist_matrix_"} | (
         {"predict"} if hasattr(model, "radius") else set()
     )
-    texts = ("could not convert string",) if np.asarray(rows).dtype == object else ()
+    if type(model) is OrdinalEncoder:  # its parameters may say that unknown values are NaN
+        free.add("transform")
+    texts = (
+        ("could not convert string", "invalid literal") if np.asarray(rows).dtype == object else ()
+    )
     told = "works", ""
     for method, answer in _answers_beyond_gaps(model, rows).items():
         if method in raises or (method == "inverse_transform" and _is_of_imputer(answer)):

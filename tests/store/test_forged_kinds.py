@@ -399,3 +399,19 @@ def test_codes_of_categories_are_no_targets_of_a_regressor(tmp_path):
     model.fit(X, Y).transformer_ = OrdinalEncoder().fit(Y[:, None])
     with pytest.raises(InputError, match="gives codes"):
         save(model, tmp_path / "m.nearfold")
+
+
+@pytest.mark.parametrize(
+    ("regressor", "words"),
+    [
+        (nf.LSML_Supervised(random_state=0).fit(X, Y), "no predict"),
+        (nf.LSML(random_state=0).fit(X, Y), "without predict"),
+        (nf.KNeighborsClassifier().fit(X, Y), "no numbers"),
+        (nf.KNeighborsRegressor().fit(X, Y), "other coordinates"),
+    ],
+)
+def test_the_regressor_of_isomap_gives_its_coordinates(regressor, words, tmp_path):
+    model = nf.Isomap(extension="regressor").fit(X)
+    model.regressor_ = regressor
+    with pytest.raises(InputError, match=words):
+        save(model, tmp_path / "m.nearfold")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_regressor
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError
@@ -61,9 +62,13 @@ def count_landmarks(
 
 
 def check_regressor(values: dict[str, Any], sizes: Sizes) -> None:
-    """The regressor takes rows as the index measures them."""
-    width = getattr(values.get("regressor_"), "n_features_in_", None)
+    """The regressor takes rows as the index measures them, and gives their coordinates."""
+    regressor = values.get("regressor_")
+    width = getattr(regressor, "n_features_in_", None)
     require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
+    require(regressor is None or is_regressor(regressor), "regressor_: predicts no numbers")
+    y = getattr(regressor, "_y", None)
+    require(y is None or np.prod(y.shape[1:]) == sizes["k"], "regressor_: of other coordinates")
 
 
 def _check_piece(values: dict[str, Any], sizes: Sizes) -> None:

@@ -259,6 +259,8 @@ def fitted(*methods: str, **shared: str) -> Check:
         has = all(callable(getattr(type(value), name, None)) for name in methods)
         require(has, f"a {type(value).__name__}, which has no {' and '.join(methods)}")
         _check_child(value, shared, sizes)
+        for name in methods:  # some have a method only in some states
+            require(hasattr(value, name), f"a {type(value).__name__} without {name}")
 
     return _described(check, f"fitted, with {', '.join(methods)}")
 
