@@ -143,6 +143,11 @@ def _large_targets(parts):
     parts.set_array(y, parts.arrays[y["tensor"]] + 1e9)
 
 
+def _impossible_class(parts):
+    offset = parts.tree["state"]["scores_"]["state"]["offset"]
+    parts.set_array(offset, np.array([0.0, -np.inf, 0.0]))
+
+
 def _batch(rows, labels):
     return nf.LinearDiscriminantAnalysis().partial_fit(rows, labels, classes=[0, 1, 2])
 
@@ -320,6 +325,9 @@ KINDS = {
         (X, Y),
         _large_targets,
         "overflow",
+    ),
+    "a class that cannot be": (
+        nf.LinearDiscriminantAnalysis().fit, (X, Y), _impossible_class, "infinite"
     ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
