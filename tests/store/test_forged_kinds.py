@@ -15,6 +15,7 @@ from sklearn.preprocessing import (
     Binarizer,
     MaxAbsScaler,
     MinMaxScaler,
+    OrdinalEncoder,
     PolynomialFeatures,
     PowerTransformer,
     RobustScaler,
@@ -136,6 +137,16 @@ def _ends_in_products(parts):
         "class": "sklearn.pipeline.Pipeline",
         "state": state,
     }
+
+
+def _large_targets(parts):
+    y = parts.tree["state"]["regressor_"]["state"]["_y"]
+    parts.set_array(y, parts.arrays[y["tensor"]] + 1e9)
+
+
+def _impossible_class(parts):
+    offset = parts.tree["state"]["scores_"]["state"]["offset"]
+    parts.set_array(offset, np.array([0.0, -np.inf, 0.0]))
 
 
 def _batch(rows, labels):
@@ -311,6 +322,17 @@ KINDS = {
         _ends_in_products,
         "without inverse_transform",
     ),
+    "targets that overflow on the way back": (
+        TransformedTargetRegressor(
+            nf.KNeighborsRegressor(), func=np.log1p, inverse_func=np.expm1
+        ).fit,
+        (X, Y),
+        _large_targets,
+        "overflow",
+    ),
+    "a class that cannot be": (
+        nf.LinearDiscriminantAnalysis().fit, (X, Y), _impossible_class, "infinite"
+    ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip
 
@@ -382,3 +404,33 @@ def test_one_object_as_two_steps_must_take_what_it_gives(tmp_path):
     step = PolynomialFeatures().fit(X)
     with pytest.raises(InputError, match="size 4 does not fit d = 15"):
         save(Pipeline([("first", step), ("again", step)]), tmp_path / "m.nearfold")
+
+
+def test_codes_of_categories_are_no_targets_of_a_regressor(tmp_path):
+    model = TransformedTargetRegressor(nf.KNeighborsRegressor(), transformer=MinMaxScaler())
+    model.fit(X, Y).transformer_ = OrdinalEncoder().fit(Y[:, None])
+    with pytest.raises(InputError, match="gives codes"):
+        save(model, tmp_path / "m.nearfold")
+
+
+@pytest.mark.parametrize(
+    ("regressor", "words"),
+    [
+        (nf.LSML_Supervised(random_state=0).fit(X, Y), "no predict"),
+        (nf.LSML(random_state=0).fit(X, Y), "no predict"),
+        (nf.KNeighborsClassifier().fit(X, Y), "no numbers"),
+    ],
+)
+def test_the_regressor_of_isomap_predicts_numbers(regressor, words, tmp_path):
+    model = nf.Isomap(extension="regressor").fit(X)
+    model.regressor_ = regressor
+    with pytest.raises(InputError, match=words):
+        save(model, tmp_path / "m.nearfold")
+
+
+def test_the_regressor_of_isomap_gives_its_coordinates(tmp_path):
+    model = nf.Isomap(extension="regressor").fit(X)
+    model.regressor_ = nf.KNeighborsRegressor().fit(X, Y)
+    again = load(save(model, tmp_path / "m.nearfold"))
+    with pytest.raises(InputError, match="gives 1 coordinates"):
+        again.transform(X)

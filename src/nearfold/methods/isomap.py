@@ -34,7 +34,7 @@ from sklearn.neighbors import VALID_METRICS
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.errors import warn
+from nearfold.errors import InputError, warn
 from nearfold.graph import (
     POLICIES,
     ConnectedGraph,
@@ -321,7 +321,10 @@ class Isomap(Embedding):
         given, X = X, check_table(self, X, reset=False, accept_sparse=True, finite=False)
         rows = in_learned_space(getattr(self.index_, "learner", None), X, given)
         if self.extension == "regressor":
-            return np.asarray(self.regressor_.predict(rows)).reshape(X.shape[0], -1)
+            Z = np.asarray(self.regressor_.predict(rows)).reshape(X.shape[0], -1)
+            if Z.shape[1] != self._n_features_out:
+                raise InputError(f"the regressor gives {Z.shape[1]} coordinates of each row.")
+            return Z
         index = measured_index(self.index_)
         Z = self._extension.place(index, rows, self.n_neighbors, self.radius, self.n_jobs)
         return finite_result(Z, X.dtype)

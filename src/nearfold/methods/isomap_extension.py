@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError
@@ -68,8 +68,10 @@ def check_neighbourhood(X: Any, k: int | None, radius: float | None, precomputed
 
 def check_asked(values: dict[str, Any], sizes: Sizes) -> None:
     """What a fitted Isomap holds is what its parameters ask for."""
-    width = getattr(values.get("regressor_"), "n_features_in_", None)
+    regressor = values.get("regressor_")
+    width = getattr(regressor, "n_features_in_", None)
     require(width in (None, measured_index(values["index_"]).X.shape[1]), "another width")
+    require(regressor is None or is_regressor(regressor), "regressor_: predicts no numbers")
     require(values.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
     trained = values.get("extension") != "regressor" or "regressor_" in values
     require(trained, "extension: there is no regressor_")

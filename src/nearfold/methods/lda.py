@@ -142,6 +142,8 @@ def _check_results(values: dict[str, Any], sizes: Sizes) -> None:
         require(fits, "means and a scatter whose scores overflow")
     else:
         require(sizes["b"] == (1 if c == 2 else c), "scores of other classes")
+        finite = np.isfinite(values["scores_"].offset).all()
+        require(finite or values["priors_"].min() == 0, "scores_: infinite for a class with rows")
 
 
 class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin, Reduction):

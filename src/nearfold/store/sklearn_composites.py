@@ -30,12 +30,18 @@ from nearfold.state import (
     size,
     text,
 )
+from nearfold.store.sklearn_columns import chosen_columns
 from nearfold.store.sklearn_states import describe_preprocessors
 
 _SELECTORS = (
     feature_selection.SelectKBest,
     feature_selection.SelectPercentile,
     feature_selection.VarianceThreshold,
+)
+_CODES = (
+    preprocessing.KBinsDiscretizer,
+    preprocessing.OneHotEncoder,
+    preprocessing.OrdinalEncoder,
 )
 _WORDS = ("drop", "passthrough")
 
@@ -279,31 +285,6 @@ def _check_column_part(name: str, part: Any, n_columns: int) -> int:
     return int(width or 0)
 
 
-def chosen_columns(columns: Any, d: int, known: Any) -> list[int]:
-    """The numbers of the columns that a specification of ColumnTransformer selects."""
-    if isinstance(columns, slice):
-        bounds = [columns.start, columns.stop]
-        if any(isinstance(bound, str) for bound in bounds):
-            at = [b if b is None else chosen_columns(b, d, known)[0] for b in bounds]
-            stop = None if at[1] is None else at[1] + 1  # labels include the last, as in pandas
-            return list(range(d)[slice(at[0], stop, columns.step)])
-        require(all(b is None or is_whole(b) for b in bounds), "columns that are no numbers")
-        return list(range(d)[columns])
-    if isinstance(columns, str) or is_whole(columns):
-        columns = [columns]
-    items = columns.tolist() if isinstance(columns, np.ndarray) else columns
-    require(type(items) is list, "columns that are no list")
-    if items and all(isinstance(item, bool | np.bool_) for item in items):
-        require(len(items) == d, "a mask of another length")
-        return [j for j, item in enumerate(items) if item]
-    if items and all(isinstance(item, str) for item in items):
-        place = {} if known is None else {name: j for j, name in enumerate(known)}
-        require(all(item in place for item in items), "columns of unknown names")
-        return [place[item] for item in items]
-    require(all(is_whole(item) and -d <= item < d for item in items), "columns out of range")
-    return [int(item) % d for item in items]
-
-
 def _check_target(values: dict[str, Any], sizes: Sizes) -> None:
     check_part(values["regressor_"], sizes, "predict")
     one = {"d": 1} if values["_training_dim"] == 1 else {}
@@ -313,11 +294,28 @@ def _check_target(values: dict[str, Any], sizes: Sizes) -> None:
     width = getattr(values["transformer_"], "n_features_in_", None)
     counts = {count_outputs(values["transformer_"], width), _count_targets(own)}
     require(len(counts - {None}) <= 1, "transformer_: of other targets than the regressor's")
+    _check_way_back(values["transformer_"], _targets(own))
+
+
+def _targets(regressor: Any) -> Any:
+    """What a checked regressor predicts from, which bounds its predictions; None if not kept."""
+    while hasattr(regressor, "steps") or hasattr(regressor, "regressor_"):
+        regressor = regressor.steps[-1][1] if hasattr(regressor, "steps") else regressor.regressor_
+    return vars(regressor).get("_y")
 
 
 def _count_targets(regressor: Any) -> int | None:
     """How many columns a checked regressor predicts; None if it does not say."""
-    while hasattr(regressor, "steps") or hasattr(regressor, "regressor_"):
-        regressor = regressor.steps[-1][1] if hasattr(regressor, "steps") else regressor.regressor_
-    y = vars(regressor).get("_y")
+    y = _targets(regressor)
     return None if y is None else int(np.prod(y.shape[1:]))
+
+
+def _check_way_back(transformer: Any, y: Any) -> None:
+    """Predictions lie between the smallest and the largest target, and are numbers afterwards."""
+    steps = transformer.steps if isinstance(transformer, pipeline.Pipeline) else [("", transformer)]
+    require(not any(isinstance(step, _CODES) for _, step in steps), "transformer_: gives codes")
+    function = getattr(transformer, "inverse_func", None)
+    if function is not None and y is not None:
+        with np.errstate(all="ignore"):
+            ends = function(np.array([y.min(), y.max()], dtype=np.float64))
+        require(bool(np.isfinite(ends).all()), "transformer_: targets that overflow")
