@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from forge_files import Parts
-from forge_rows import CODES, GAPS, SPARSE, X, Y
+from forge_rows import CODES, DISTANCES, GAPS, SPARSE, X, Y
 from forge_structures import own_copy
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
@@ -147,6 +147,12 @@ def _large_targets(parts):
 def _impossible_class(parts):
     offset = parts.tree["state"]["scores_"]["state"]["offset"]
     parts.set_array(offset, np.array([0.0, -np.inf, 0.0]))
+
+
+def _another_index(parts):
+    X = parts.tree["state"]["index_"]["state"]["X"]
+    parts.set_array(X, parts.arrays[X["tensor"]][:4, :4])
+    parts.tree["state"]["n_samples_fit_"] = 4
 
 
 def _batch(rows, labels):
@@ -332,6 +338,9 @@ KINDS = {
     ),
     "a class that cannot be": (
         nf.LinearDiscriminantAnalysis().fit, (X, Y), _impossible_class, "infinite"
+    ),
+    "more columns than distances": (
+        nf.NearestNeighbors(metric="precomputed").fit, DISTANCES, _another_index, "kinds it may be"
     ),
     "one class": (nf.LinearDiscriminantAnalysis().fit, (X, Y > 0), _one_class, "classes_"),
 }  # fmt: skip

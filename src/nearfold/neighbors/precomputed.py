@@ -18,16 +18,25 @@ from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import first_k_of_pairs, nearest_in_tiles
 from nearfold.notation import Floats, Ints
-from nearfold.state import State, any_of, array, matrix, optional
+from nearfold.state import Sizes, State, any_of, array, matrix, optional, require
 
 _QUERIES, _COLUMNS = 256, 4096  # of a tile
+
+
+def _check_square(values: dict[str, Any], sizes: Sizes) -> None:
+    """One column per row, so that queries have as many; distances are not negative."""
+    require(sizes["n"] == sizes["d"], "X: not square")
+    if sparse.issparse(values["X"]):
+        require(values["X"].format == "csr", "X: not in compressed rows")
+        require(values["X"].data.min(initial=0) >= 0, "X: negative distances")
 
 
 class PrecomputedIndex:
     """A square matrix of distances as an index; queries are rows of distances to its columns."""
 
     fitted_state = State(
-        X=any_of(array("n n", least=0), matrix("n n")),
+        _check_square,
+        X=any_of(array("n d", least=0), matrix("n d")),
         names=optional(array("n", "any")),
     )
 
