@@ -116,7 +116,7 @@ def margin_loss(
             if near.shape[1]:
                 T = np.matmul(left[lo:hi], right, out=buffers.get()[: hi - lo])
                 T[:, starts[c] : starts[c + 1]] = -np.inf
-                for few in groups_of_counts(count_near(T, near, norms[lo:hi]), _IMPOSTORS):
+                for few in impostor_groups(T, near, norms[lo:hi]):
                     at = slice(lo + few.start, lo + few.stop)
                     part, active, W = impostors(T[few], near[few], norms[at])
                     value += part
@@ -135,9 +135,12 @@ def margin_loss(
     return mu * float(d_near.sum(dtype=np.float64)) + (1 - mu) * push, 2.0 * pull_back(G, X)
 
 
-def count_near(T: Array, near: Array, norms: Array) -> Ints:
-    """How many rows of other classes come nearer to each row than its farthest target + 1."""
-    return np.count_nonzero(T > (norms - 1 - near.max(axis=1))[:, None], axis=1)
+def impostor_groups(T: Array, near: Array, norms: Array) -> list[slice]:
+    """Rows in groups with so few impostors that all pairs with them can be held."""
+    if T.size <= _IMPOSTORS:
+        return [slice(0, len(T))]
+    nearer = T > (norms - 1 - near.max(axis=1))[:, None]  # than the farthest target and a margin
+    return groups_of_counts(np.count_nonzero(nearer, axis=1), _IMPOSTORS)
 
 
 def impostors(T: Array, near: Array, norms: Array) -> tuple[float, Floats, sparse.csr_array]:
