@@ -27,7 +27,7 @@ from nearfold.neighbors.selection import first_k_of_pairs
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 
-_CELLS = 2**19  # values of a tile of rows
+_CELLS = 2**18  # values of a tile of rows
 _QUERIES, _ROWS = 256, 1024  # of a tile of distances, at the most
 
 Squares = Callable[[Array, Array, Ints, Ints], Floats]  # |q_i - x_j|^2 of some pairs
