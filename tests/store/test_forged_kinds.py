@@ -261,6 +261,18 @@ KINDS = {
         _rows_of_index(lambda rows: rows * 10),
         "latitudes",
     ),
+    "a metric that a tree does not know": (
+        nf.NearestNeighbors(metric="manhattan", algorithm="ball_tree").fit,
+        X,
+        _inside("index_", metric="cosine"),
+        "not for algorithm",
+    ),
+    "an infinite power with weights": (
+        nf.NearestNeighbors(metric_params={"w": np.ones(4)}, p=3).fit,
+        X,
+        _inside("index_", p={"kind": "float", "value": "inf"}),
+        "weights need a finite",
+    ),
     "moments whose scores overflow": (_batch, (X, Y), _tiny_scatter, "overflow"),
     "a radius that is not there": (
         nf.RadiusNeighborsRegressor(9.0).fit, (X, Y), _set(radius=None), "radius"

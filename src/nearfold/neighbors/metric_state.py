@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import PAIRWISE_DISTANCE_FUNCTIONS
-from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE
+from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 
 from nearfold.neighbors.distances import effective_metric
 from nearfold.state import Check, Sizes, array, number, require
@@ -62,9 +62,15 @@ def check_metric_rows(values: dict[str, Any], sizes: Sizes) -> None:
     if sparse.issparse(values["X"]):
         measured, _ = effective_metric(metric, values["p"], values["metric_params"])
         require(measured in VALID_METRICS_SPARSE["brute"], "metric: not for sparse rows")
+    trees = {"kd_tree": KDTree, "ball_tree": BallTree}
+    if values["algorithm"] in trees and not sparse.issparse(values["X"]):
+        valid = trees[values["algorithm"]].valid_metrics
+        require(metric in valid, f"metric: not for algorithm={values['algorithm']!r}")
     if metric == "haversine":  # beyond the poles its root is that of a negative number
         require(np.abs(values["X"][:, 0]).max(initial=0) <= np.pi / 2, "X: latitudes beyond pi/2")
     p = (values["metric_params"] or {}).get("p", values["p"])
+    weighted = (values["metric_params"] or {}).get("w") is not None
+    require(not weighted or p is None or np.isfinite(p), "p: weights need a finite one")
     if p is not None and np.isfinite(p):
         require(p > 0, "p: not above 0")
         require(float(p) * np.log(2 * largest + 2) < 700, "p: powers that overflow")
