@@ -196,7 +196,7 @@ def _critical_value(largest: Floats, exact: bool) -> float:
 
 def _spread(d: Floats, fold: Ints, cluster: Array | None, ratio: float) -> _Spread:
     """Means over the judged rows with the standard errors of the module's docstring."""
-    judged = np.isfinite(d).all(axis=0)  # (R, n)
+    judged: Array = np.asarray(np.isfinite(d).all(axis=0))  # (R, n)
     rows = judged.any(axis=0)
     d, judged, fold = d[:, :, rows], judged[:, rows], np.asarray(fold)[:, rows]
     n = d.shape[2]
