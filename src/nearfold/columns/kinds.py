@@ -1,0 +1,47 @@
+"""The words for what a column holds and what it is for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from nearfold.messages import Message
+
+
+class Kind(StrEnum):
+    """What the cells of a column are."""
+
+    NUMBER = "number"
+    CATEGORY = "category"
+    ORDERED = "ordered"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TEXT = "text"
+    ID = "id"
+    EMBEDDING = "embedding"
+    IMAGE = "image"
+    OTHER = "other"  # empty, or nested in a way that nothing here can use
+
+    @property
+    def shown(self) -> Message:
+        """The word for people."""
+        return Message(f"kind.{self.value}")
+
+
+class Role(StrEnum):
+    """What a column is for."""
+
+    FEATURE = "feature"
+    LABEL = "label"
+    TARGET = "target"
+    ID = "id"
+    GROUP = "group"
+    TIME = "time"
+    EXCLUDED = "excluded"
+
+    @property
+    def shown(self) -> Message:
+        """The word for people."""
+        return Message(f"role.{self.value}")
+
+
+USABLE = frozenset(Kind) - {Kind.TEXT, Kind.ID, Kind.OTHER}  # kinds that can be a feature
