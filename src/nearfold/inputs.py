@@ -74,13 +74,14 @@ def open_rows(estimator: Any, X: Any, sample_weight: Any = None, **options: Any)
     return rows.with_weights(check_weights(sample_weight, table))
 
 
-def check_rows(X: Any) -> Any:
-    """A dense table of finite floats that no estimator keeps."""
+def check_rows(X: Any, finite: bool = True) -> Any:
+    """A dense table of floats that no estimator keeps, finite unless told otherwise."""
     names = list(X.columns) if hasattr(X, "columns") else None
     table = check_array(
         read_values(X), dtype=_FLOATS, ensure_all_finite=False, ensure_min_samples=2
     )
-    refuse_nonfinite(table, names)
+    if finite:
+        refuse_nonfinite(table, names)
     return table
 
 

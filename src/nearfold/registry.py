@@ -15,6 +15,7 @@ from typing import Any
 TASKS = ("classification", "regression", "pairs", "none")
 _LABEL, _TARGET, _PAIRS = ("classification",), ("regression",), ("classification", "pairs")
 _ANSWERED = ("classification", "regression", "pairs")
+_GRID = (2, 8, 32)  # dimensions that metric learners are fitted for, one by one
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,10 @@ class Space:
     tasks: tuple[str, ...] = TASKS
     most_rows: int | None = None
     by_default: bool = True
-    narrow: bool = False  # wide tables are reduced by PCA first
+    reduce_wide_first: bool = False  # by PCA
     rotation_invariant: bool = True  # depends on Euclidean distances alone
+    grid: tuple[int, ...] = ()  # numbers of dimensions that each take a fit of their own
+    complexity: int = 2  # 1 axes of largest variance, 2 closed form, 3 iterative, 4 curved
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def _seeded(s: Any) -> dict[str, Any]:
 
 
 def _kernel_pca(s: Any) -> dict[str, Any]:
-    gamma = 1 / (2 * s.spread) if s.spread > 0 else None
+    gamma = 1 / (2 * s.total_variance) if s.total_variance > 0 else None
     return {"n_components": s.curved_axes, "kernel": "rbf", "gamma": gamma, "random_state": s.seed}
 
 
@@ -94,27 +97,29 @@ METHODS: tuple[Method, ...] = (
     Method("RadiusNeighborsRegressor", _RADIUS, "regressor", "10.1", "mean of all in a radius"),
     Method("PCA", "methods.pca", "reduction", "10.3", "axes of largest variance", nests=True,
            tells_shares=True,
-           space=Space(1, lambda s: {"n_components": s.axes}, rotation_invariant=False)),
+           space=Space(1, lambda s: {"n_components": s.axes}, rotation_invariant=False,
+                       complexity=1)),
     Method("IncrementalPCA", "methods.incremental_pca", "reduction", "10.3",
            "the same from batches", nests=True, tells_shares=True),
     Method("ClassicalMDS", "methods.classical_mds", "reduction", "10.2",
            "coordinates from distances", nests=True,
            space=Space(19, lambda s: {"n_components": s.axes, "metric": "cityblock"},
-                       most_rows=1_000, rotation_invariant=False)),
+                       most_rows=1_000, rotation_invariant=False, complexity=4)),
     Method("MDS", "methods.mds", "reduction", "10.2", "distances kept, by stress majorisation",
            space=Space(20, lambda s: {"n_components": min(s.axes, 10), "init": "classical_mds",
-                       "n_init": 1, "max_iter": 10, "random_state": s.seed}, most_rows=2_000)),
+                       "n_init": 1, "max_iter": 10, "random_state": s.seed}, most_rows=2_000,
+                       complexity=4)),
     Method("KernelPCA", "methods.kernel_pca", "reduction", "10.4", "PCA after a kernel's map",
            nests=True, tells_shares=True, most_axes="rows",
-           space=Space(10, _kernel_pca, most_rows=5_000)),
+           space=Space(10, _kernel_pca, most_rows=5_000, complexity=4)),
     Method("Isomap", "methods.isomap", "reduction", "10.5.1", "distances along the manifold, kept",
            nests=True, most_axes="rows",
            space=Space(11, lambda s: {"n_components": min(s.curved_axes, 32),
-                       "n_neighbors": s.neighbors}, most_rows=5_000)),
+                       "n_neighbors": s.neighbors}, most_rows=5_000, complexity=4)),
     Method("LocallyLinearEmbedding", "methods.lle", "reduction", "10.5.2", "local weights, kept",
            short="LLE", nests=True, most_axes="rows",
            space=Space(12, lambda s: {"n_components": min(s.axes, 16), "n_neighbors": s.neighbors,
-                       "random_state": s.seed}, most_rows=5_000)),
+                       "random_state": s.seed}, most_rows=5_000, complexity=4)),
     Method("LinearDiscriminantAnalysis", "methods.lda", "reduction", "LDA",
            "axes that separate classes", short="LDA", nests=True, tells_shares=True,
            most_axes="classes",
@@ -122,42 +127,47 @@ METHODS: tuple[Method, ...] = (
                        and min(s.n_axes, s.d, s.n_classes - 1)}, _LABEL)),
     Method("Covariance", "metrics.covariance", "metric", "10.6",
            "each direction in units of its spread",
-           space=Space(3, lambda s: {}, _ANSWERED, narrow=True)),
+           space=Space(3, lambda s: {}, _ANSWERED, reduce_wide_first=True)),
     Method("NeighborhoodComponentsAnalysis", "metrics.nca", "metric", "10.6",
-           "soft neighbours vote best", short="NCA", aliases=("NCA",), nests=True,
-           space=Space(8, lambda s: {"n_components": min(s.axes, 32), "random_state": s.seed},
-                       _LABEL)),
+           "soft neighbours vote best", short="NCA", aliases=("NCA",),
+           space=Space(8, lambda s: {"n_components": s.axes, "random_state": s.seed}, _LABEL,
+                       grid=_GRID, complexity=3)),
     Method("WeightedEuclidean", "metrics.weighted_euclidean", "metric", "10.6",
            "a weight for each column",
-           space=Space(15, _seeded, _PAIRS, most_rows=2_000, rotation_invariant=False)),
+           space=Space(15, _seeded, _PAIRS, most_rows=2_000, rotation_invariant=False,
+                       complexity=3)),
     Method("MMC", "metrics.mmc", "metric", "10.6", "pairs joined and parted, convex",
-           space=Space(6, _seeded, _PAIRS, narrow=True)),
+           space=Space(6, _seeded, _PAIRS, reduce_wide_first=True, complexity=3)),
     Method("MMC_Supervised", "metrics.mmc", "metric", "10.6", "the same, pairs drawn from labels"),
     Method("LMNN", "metrics.lmnn", "metric", "10.6", "own class near, others a margin away",
-           nests=True,
-           space=Space(14, lambda s: {"n_components": min(s.axes, 32), "convergence_tol": 0.01,
-                       "random_state": s.seed}, _LABEL, most_rows=2_000, narrow=True)),
+           space=Space(14, lambda s: {"n_components": s.axes, "convergence_tol": 0.01,
+                       "random_state": s.seed}, _LABEL, most_rows=2_000, reduce_wide_first=True,
+                       grid=_GRID, complexity=3)),
     Method("ITML", "metrics.itml", "metric", "10.6", "pairs within bounds, nearest to a prior",
-           space=Space(7, _seeded, _PAIRS, narrow=True)),
+           space=Space(7, _seeded, _PAIRS, reduce_wide_first=True, complexity=3)),
     Method("ITML_Supervised", "metrics.itml", "metric", "10.6",
            "the same, pairs drawn from labels"),
     Method("LSML", "metrics.lsml", "metric", "10.6", "which pair is the nearer one",
-           space=Space(17, _seeded, _LABEL, narrow=True, by_default=False)),
+           space=Space(17, _seeded, _LABEL, reduce_wide_first=True, by_default=False,
+                       complexity=3)),
     Method("LSML_Supervised", "metrics.lsml", "metric", "10.6", "the same, from labels"),
     Method("SDML", "metrics.sdml", "metric", "10.6", "a sparse M from pairs",
-           space=Space(16, _seeded, _PAIRS, narrow=True, by_default=False)),
+           space=Space(16, _seeded, _PAIRS, reduce_wide_first=True, by_default=False,
+                       complexity=3)),
     Method("SDML_Supervised", "metrics.sdml", "metric", "10.6", "the same, from labels"),
     Method("RCA", "metrics.rca", "metric", "10.6", "spread within chunklets taken out",
-           space=Space(4, lambda s: {}, _LABEL, narrow=True)),
+           space=Space(4, lambda s: {}, _LABEL, reduce_wide_first=True)),
     Method("RCA_Supervised", "metrics.rca", "metric", "10.6", "the same, chunklets from labels"),
     Method("LFDA", "metrics.lfda", "metric", "10.6", "LDA of neighbourhoods", nests=True,
            space=Space(5, lambda s: {"n_components": min(s.axes, 32)}, _LABEL, most_rows=10_000,
-                       narrow=True)),
-    Method("MLKR", "metrics.mlkr", "metric", "10.6", "kernel regression predicts best", nests=True,
-           space=Space(9, lambda s: {"n_components": min(s.axes, 16), "random_state": s.seed,
-                       "max_iter": 200}, _TARGET, most_rows=2_000, narrow=True)),
+                       reduce_wide_first=True)),
+    Method("MLKR", "metrics.mlkr", "metric", "10.6", "kernel regression predicts best",
+           space=Space(9, lambda s: {"n_components": s.axes, "random_state": s.seed,
+                       "max_iter": 50}, _TARGET, most_rows=2_000, reduce_wide_first=True,
+                       grid=_GRID, complexity=3)),
     Method("SCML", "metrics.scml", "metric", "10.6", "a sparse sum of simple metrics",
-           space=Space(18, _seeded, _LABEL, most_rows=2_000, narrow=True, by_default=False)),
+           space=Space(18, _seeded, _LABEL, most_rows=2_000, reduce_wide_first=True, by_default=False,
+                       complexity=3)),
     Method("SCML_Supervised", "metrics.scml", "metric", "10.6", "the same, from labels"),
 )
 # fmt: on

@@ -67,6 +67,11 @@ class Cells:
         return int(self.numbers.nbytes + self.codes.nbytes)
 
     @property
+    def width(self) -> int:
+        """Columns once categories are encoded, at most."""
+        return self.numbers.shape[1] + sum(min(len(known), 30) + 2 for known in self.levels)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The features."""
         return tuple(part.name for part in self.parts)

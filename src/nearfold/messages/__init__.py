@@ -17,6 +17,7 @@ from typing import Any
 
 LANGUAGES = ("en", "zh")
 _PLACE = re.compile(r"\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}")
+_HAN_SPACE = re.compile("(?<=[\u4e00-\u9fff（）]) (?=[\u4e00-\u9fff（）])")  # values bring words
 _COMMA = {"en": ", ", "zh": "、"}
 _BETWEEN_SENTENCES = {"en": " ", "zh": ""}
 
@@ -113,7 +114,8 @@ def render(template: str, values: dict[str, Any], language: str) -> str:
             return match[2] if value == 1 else match[3]
         return _show(value, language)
 
-    return _PLACE.sub(fill, template)
+    text = _PLACE.sub(fill, template)
+    return _HAN_SPACE.sub("", text) if language == "zh" else text
 
 
 def _show(value: Any, language: str) -> str:

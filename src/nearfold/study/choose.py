@@ -15,60 +15,37 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from nearfold.errors import InputError, NearfoldWarning
-from nearfold.inputs import refuse_extreme
+from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
+from nearfold.messages import Message
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
 from nearfold.registry import method_of
 from nearfold.run import steps
-from nearfold.study.answers import check_answers
+from nearfold.study.choice import Choice, Curve, pick
 from nearfold.study.folds import Fold
-from nearfold.study.judges import Judge, LearnerJudge
-from nearfold.study.statistics import fold_errors, one_standard_error
-from nearfold.study.table import largest, read_rows, room_for, sampled_table
-from nearfold.study.told import Told
+from nearfold.study.intake import StudyTable, open_table
+from nearfold.study.judges import LearnerJudge
+from nearfold.study.make_judge import make_judge, plain_recipe
+from nearfold.study.question import Question, Task
+from nearfold.study.recipes import RAW, SCALED, Recipe
+from nearfold.study.table import room_for, rows_within_budget, sample_notice
 from nearfold.study.watch import threads_for
 
 _MOST_CURVED = 64
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What a choice was made from: y at each x, with a standard error where there is one."""
-
-    x: Array
-    y: Floats
-    error: Floats | None
-    x_name: Told
-    y_name: Told
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A chosen value, the curve it was read from and the reason in a sentence."""
-
-    value: Any
-    rule: str
-    curve: Curve
-    reason: Told
-    best: Any = None  # where the curve is highest, if that is another one
-
-    def __str__(self) -> str:
-        return str(self.reason)
 
 
 def nests(model: Any) -> bool:
     """Whether the first axes of a fit are the fit of fewer dimensions."""
     last = last_step(model)
     method = method_of(last)
-    own = type(last).__name__ == "TruncatedSVD" if method is None else method.nests
-    return own or hasattr(last, "truncate")
+    if method is None:
+        return type(last).__name__ == "TruncatedSVD" or hasattr(last, "truncate")
+    return method.nests
 
 
 def dimensions_to_try(most: int, sparing: bool = False) -> Array:
@@ -92,13 +69,16 @@ def choose_dimension(
     n_folds: int = 5,
     n_repeats: int | None = None,
     task: str | None = None,
+    scale: bool | None = False,
     random_state: int = 0,
 ) -> Choice:
     """The number of dimensions d' for an estimator with `n_components`, or a pipeline that ends so.
 
     rule: "share" (of the variance at least `threshold`), "parallel" (PCA only), "cross_validation"
     (the best), "one_standard_error" (the smallest that is not clearly worse than the best); the
-    last two need y, a label or a numeric target.
+    last two need y, a label or a numeric target. X: an array, a frame or a file (or the table that
+    `open_table` made of it). scale: whether columns are scaled first; None: whichever raises the
+    held-out score.
 
     Examples
     --------
@@ -109,14 +89,11 @@ def choose_dimension(
     >>> choose_dimension(PCA(), scale(X), rule="share", threshold=0.9).value
     8
     """
-    X = read_rows(X)
+    table = sampled(as_table(X, y, task), random_state)
     if rule == "share":
-        if last_step(estimator) is not estimator:  # earlier steps copy the table
-            y = None if y is None else np.asarray(y)
-            X, y = sampled_table(X, y, None, random_state)
-        return _by_share(estimator, X, y, threshold)
+        return _by_share(estimator, prepared(table, scale, random_state), table.y, threshold)
     if rule == "parallel":
-        X, _ = sampled_table(X, None, None, random_state)
+        X = prepared(table, scale, random_state)
         if type(last_step(estimator)).__name__ not in ("PCA", "IncrementalPCA"):
             raise InputError("parallel analysis is a rule for PCA: choose by cross-validation.")
         if last_step(estimator) is not estimator:
@@ -126,115 +103,118 @@ def choose_dimension(
         raise InputError(
             f"rule={rule!r}: there are share, parallel, cross_validation and one_standard_error."
         )
-    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
-    most = _most_dimensions(estimator, judge)
-    tried = dimensions_to_try(most) if dimensions is None else np.unique(dimensions)
+    judge = judge_for_choice(table, n_neighbors, n_folds, n_repeats, random_state)
+    recipe = choose_recipe(judge, scale)
+    most = _most_dimensions(estimator, judge, recipe)
+    tried = (
+        np.unique(dimensions)
+        if dimensions is not None
+        else (dimensions_to_try(most, sparing=not nests(estimator)))
+    )
     if len(tried) == 0 or tried[0] < 1 or tried[-1] > most:
         raise InputError(f"dimensions={dimensions}: try numbers from 1 to {most}.")
-    scores = dimension_scores(judge, estimator, tried)
-    names = Told("dimensions d'", "维数 d'"), judge.score_name
+    scores = dimension_scores(judge, estimator, tried, recipe)
+    names = Message("choose.dimensions"), judge.score_name
     return pick(scores, tried, rule, names, "n_components", judge.split.n_folds)
 
 
-def dimension_scores(judge: Judge, estimator: Any, tried: Array) -> Floats:
+def dimension_scores(
+    judge: LearnerJudge, estimator: Any, tried: Array, recipe: Recipe = RAW
+) -> Floats:
     """Scores of folds x dimensions; what nests is fitted once per fold."""
     rows = []
     with trying(judge):
         for fold in steps(judge.split.folds, "Trying dimensions"):
             if nests(estimator):
                 model = with_parameters(estimator, n_components=int(tried[-1]))
-                placed = judge.place(model, fold, fold.train)
+                placed = judge.fit_and_transform(model, recipe, fold, fold.train)
                 width = placed.train.shape[1]
-                rows.append([judge.score(placed, fold, min(int(d), width)).score for d in tried])
+                rows.append([score_of(judge, placed, fold, min(int(d), width)) for d in tried])
             else:
                 values = [{"n_components": int(d)} for d in tried]
-                rows.append(scores_of_settings(judge, estimator, fold, values))
+                rows.append(scores_of_settings(judge, estimator, fold, values, recipe))
     return np.array(rows)
 
 
+def score_of(judge: LearnerJudge, placed: Any, fold: Fold, d: int) -> float:
+    """The score of a fold in the first d dimensions, for the judge's only k."""
+    return judge.evaluate(placed, fold, d, "euclidean")[0].score
+
+
 def scores_of_settings(
-    judge: Judge, estimator: Any, fold: Fold, settings: list[dict[str, Any]]
+    judge: LearnerJudge, estimator: Any, fold: Fold, settings: list[dict[str, Any]], recipe: Recipe
 ) -> list[float]:
     """One fit for each setting of an estimator, judged on one fold; NaN where that fails."""
     row = []
     for setting in settings:
         model = with_parameters(estimator, **setting)
         try:
-            placed = judge.place(model, fold, fold.train)
+            placed = judge.fit_and_transform(model, recipe, fold, fold.train)
         except InputError:  # a radius within which some held-out row has no neighbour
             row.append(np.nan)
             continue
-        row.append(judge.score(placed, fold, placed.train.shape[1]).score)
+        row.append(score_of(judge, placed, fold, placed.train.shape[1]))
     return row
 
 
 @contextmanager
-def trying(judge: Judge) -> Iterator[None]:
-    """Values are tried that nobody asked for: what they warn of is not told."""
-    with warnings.catch_warnings(), threads_for(judge.X), room_for(judge.X):
+def trying(judge: LearnerJudge) -> Iterator[None]:
+    """Values are tried that nobody asked for: their warnings are not shown."""
+    cells = judge.table.cells
+    with warnings.catch_warnings(), threads_for(cells), room_for(cells):
         warnings.simplefilter("ignore", NearfoldWarning)
         yield
 
 
+def as_table(X: Any, y: Any, task: str | None) -> StudyTable:
+    """X and y as the table of a study."""
+    return X if isinstance(X, StudyTable) else open_table(X, y, task)
+
+
+def sampled(table: StudyTable, seed: int) -> StudyTable:
+    """The table, or a sample of its rows with a warning if its copies would not fit."""
+    label = table.y if table.task == Task.CLASSIFICATION else None
+    rows = rows_within_budget(table.cells, label, seed)
+    if rows is None:
+        return table
+    warn(str(sample_notice(rows, len(table))), ApproximationWarning)
+    return table.take(rows)
+
+
+def prepared(table: StudyTable, scale: bool | None, seed: int) -> Array:
+    """All rows as numbers, where no score can decide how."""
+    from nearfold.study.recipes import Preparations
+
+    recipe = plain_recipe(table.cells, scale)
+    prepare = Preparations(table.cells, table.columns, table.missing, seed, table.y)
+    return prepare.fitted(recipe, np.arange(len(table)))[1]
+
+
 def judge_for_choice(
-    X: Array,
-    y: Any,
-    task: str | None,
-    k: int,
-    n_folds: int,
-    n_repeats: int | None,
-    random_state: int,
+    table: StudyTable, k: int, n_folds: int, n_repeats: int | None, random_state: int
 ) -> LearnerJudge:
     """The learner whose held-out score decides: all rows take part, none is set aside."""
-    refuse_extreme(largest(X), X.dtype)
-    if y is None:
+    if table.y is None:
         raise InputError(
             "cross-validation needs y, a label or a target: without it choose by share, parallel "
             "analysis or connectivity."
         )
-    y, task = check_answers(y, len(X), task)
-    X, y = sampled_table(X, y, y if task == "classification" else None, random_state)
-    return LearnerJudge(
-        X,
-        y,
-        task=task,
-        k=k,
-        n_folds=n_folds,
-        n_repeats=n_repeats,
-        set_aside=False,
-        random_state=random_state,
-    )
+    question = Question(n_neighbors=k, n_folds=n_folds, n_repeats=n_repeats, set_aside=False,
+                        random_state=random_state)  # fmt: skip
+    judge = make_judge(table, question)
+    assert isinstance(judge, LearnerJudge)
+    return judge
 
 
-def pick(
-    scores: Floats, tried: Array, rule: str, names: tuple[Told, Told], what: str, n_folds: int
-) -> Choice:
-    """The choice among `tried`, from scores of folds x choices; with NaN one is out."""
-    usable = ~np.isnan(scores).any(axis=0)
-    if not usable.any():
-        raise InputError(f"no value of {what} that was tried serves every fold: {tried.tolist()}.")
-    scores, tried = scores[:, usable], tried[usable]
-    mean = scores.mean(axis=0)
-    error = fold_errors(scores, n_folds)
-    best = int(np.argmax(mean))
-    place = best if rule == "cross_validation" else one_standard_error(scores)
-    value, top = tried[place].item(), tried[best].item()
-    shown, at_top = f"{mean[place]:.4f}", f"{mean[best]:.4f}"
-    if place == best:
-        reason = Told(
-            f"{what} = {value:.6g}: the best held-out {names[1].en}, {shown} ± {error[best]:.4f}, "
-            f"of {len(tried)} tried.",
-            f"{what} = {value:.6g}:在试过的 {len(tried)} 个取值中,留出{names[1].zh}最高,"
-            f"为 {shown} ± {error[best]:.4f}。",
-        )
-    else:
-        reason = Told(
-            f"{what} = {value:.6g}: its held-out {names[1].en} of {shown} is not below the best, "
-            f"{at_top} at {top:.6g}, by more than one standard error of their difference.",
-            f"{what} = {value:.6g}:留出{names[1].zh}为 {shown},与最好的 {at_top}(取 {top:.6g} 时)"
-            "之差不超过该差的一个标准误。",
-        )
-    return Choice(value, rule, Curve(tried, mean, error, *names), reason, top)
+def choose_recipe(judge: LearnerJudge, scale: bool | None) -> Recipe:
+    """Raw or scaled columns: as asked for, or whichever has the better held-out score."""
+    if scale is not None:
+        return SCALED if scale else RAW
+    means = []
+    for recipe in (RAW, SCALED):
+        placed = [(judge.fit_and_transform(None, recipe, f, f.train), f) for f in judge.split.folds]
+        means.append(np.mean([score_of(judge, p, f, p.train.shape[1]) for p, f in placed]))
+    return SCALED if means[1] > means[0] else RAW
 
 
 def with_parameters(estimator: Any, **params: Any) -> Any:
@@ -253,9 +233,9 @@ def last_step(estimator: Any) -> Any:
     return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
-def _most_dimensions(estimator: Any, judge: LearnerJudge) -> int:
+def _most_dimensions(estimator: Any, judge: LearnerJudge, recipe: Recipe) -> int:
     least = min(len(fold.train) for fold in judge.split.folds)
-    d = judge.X.shape[1]
+    d = judge.prepare.fold(recipe, judge.split.folds[0])[1].shape[1]
     method = method_of(last_step(estimator))
     bound = "columns" if method is None else method.most_axes
     if bound == "classes":
@@ -285,13 +265,9 @@ def _by_share(estimator: Any, X: Array, y: Any, threshold: float) -> Choice:
     # (10.18): the smallest d' with sum of lam_1..lam_d' >= t times the sum of all.
     place = min(int(np.searchsorted(held, threshold * (1 - 1e-12))), len(held) - 1)
     value = place + 1
-    reason = Told(
-        f"n_components = {value}: the first {value} of {len(held)} axes hold "
-        f"{100 * held[place]:.1f} % of the variance, the fewest that hold {100 * threshold:g} %.",
-        f"n_components = {value}:前 {value} 个(共 {len(held)} 个)主成分占方差的 "
-        f"{100 * held[place]:.1f}%,是达到 {100 * threshold:g}% 所需的最少个数。",
-    )
-    names = Told("dimensions d'", "维数 d'"), Told("share of the variance", "方差占比")
+    reason = Message("choose.share", value=value, of=len(held), held=f"{100 * held[place]:.1f}",
+                     share=f"{100 * threshold:g}")  # fmt: skip
+    names = Message("choose.dimensions"), Message("choose.share_of_variance")
     return Choice(value, "share", Curve(np.arange(1, len(held) + 1), held, None, *names), reason)
 
 
@@ -312,18 +288,7 @@ def _by_parallel_analysis(X: Array, random_state: int) -> Choice:
     found, by_chance = parallel_analysis(X, random_state=random_state)
     above = found > by_chance
     value = len(found) if above.all() else int(np.argmin(above))
-    if value == 0:
-        reason = Told(
-            "n_components = 1: no axis holds more than one of shuffled columns does, so the "
-            "columns look unrelated and a reduction loses as much as it leaves out.",
-            "n_components = 1:没有一个主成分超过打乱各列后的水平,各列看来互不相关,降维会有损失。",
-        )
-    else:
-        reason = Told(
-            f"n_components = {value}: the first {value} axes each hold more variance than 95 % of "
-            "those of the same columns shuffled.",
-            f"n_components = {value}:前 {value} 个主成分的方差都超过把各列打乱后 95% 的情形。",
-        )
-    names = Told("axis", "主成分序号"), Told("variance beyond chance", "超出随机水平的方差")
+    reason = Message("choose.parallel" if value else "choose.parallel_none", value=max(value, 1))
+    names = Message("choose.axis"), Message("choose.beyond_chance")
     curve = Curve(np.arange(1, len(found) + 1), found - by_chance, None, *names)
     return Choice(max(value, 1), "parallel", curve, reason)

@@ -18,24 +18,26 @@ from nearfold.graph.connect import (
     smallest_connecting_radius,
     spanning_ranks,
 )
+from nearfold.messages import Message
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
 from nearfold.run import steps
+from nearfold.study.choice import Choice, Curve, pick
 from nearfold.study.choose import (
-    Choice,
-    Curve,
+    as_table,
+    choose_recipe,
     judge_for_choice,
-    pick,
+    prepared,
+    sampled,
     scores_of_settings,
     trying,
 )
 from nearfold.study.judges import LearnerJudge
-from nearfold.study.table import read_rows
-from nearfold.study.told import Told
+from nearfold.study.recipes import Recipe
 
-_K_NAME = Told("neighbours k", "近邻数 k")
-_RADIUS_NAME = Told("radius ε", "半径 ε")
-_PIECES = Told("pieces of the graph", "图的连通分支数")
+_K_NAME = Message("choose.neighbors")
+_RADIUS_NAME = Message("choose.radius")
+_PIECES = Message("choose.pieces")
 _EXACT_ROWS = 20_000  # the longest edge of a spanning tree is looked for among this many
 
 
@@ -50,6 +52,7 @@ def choose_neighbors(
     n_folds: int = 5,
     n_repeats: int | None = None,
     task: str | None = None,
+    scale: bool | None = False,
     random_state: int = 0,
 ) -> Choice:
     """k: of a neighbourhood graph (an estimator with `n_neighbors`), or of the learner (None).
@@ -65,19 +68,24 @@ def choose_neighbors(
     >>> choose_neighbors(Isomap(), make_swiss_roll(800, random_state=0)[0]).value
     5
     """
-    X = read_rows(X)
-    rule = _known_rule(rule, y)
+    table = as_table(X, y, task)
+    rule = _known_rule(rule, table.y)
     if rule == "connectivity":
-        return _k_by_connectivity(X)
-    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
+        return _k_by_connectivity(prepared(table, scale, random_state))
+    learner = estimator is None or is_learner(estimator)
+    judge = judge_for_choice(
+        sampled(table, random_state), n_neighbors, n_folds, n_repeats, random_state
+    )
+    recipe = choose_recipe(judge, scale)
     least = min(len(fold.train) for fold in judge.split.folds)
     tried = np.unique(neighbors if neighbors is not None else _neighbors_to_try(least))
     if len(tried) == 0 or tried[0] < 1 or tried[-1] >= least:
         raise InputError(f"neighbors={neighbors}: try numbers from 1 to {least - 1}.")
-    if estimator is None:
-        scores, rule = _learner_scores(judge, tried), "cross_validation"
+    if learner:
+        scores, rule = _learner_scores(judge, tried, recipe), "cross_validation"
     else:
-        scores = _graph_scores(judge, estimator, [{"n_neighbors": int(k)} for k in tried])
+        settings = [{"n_neighbors": int(k)} for k in tried]
+        scores = _graph_scores(judge, estimator, settings, recipe)
     names = (_K_NAME, judge.score_name)
     return pick(scores, tried, rule, names, "n_neighbors", judge.split.n_folds)
 
@@ -93,24 +101,30 @@ def choose_radius(
     n_folds: int = 5,
     n_repeats: int | None = None,
     task: str | None = None,
+    scale: bool | None = False,
     random_state: int = 0,
 ) -> Choice:
     """epsilon of a neighbourhood graph: the smallest that connects, or by cross-validation.
 
     `radii`: those to try; by default from the smallest that connects to three times as much.
     """
-    X = read_rows(X)
-    rule = _known_rule(rule, y)
-    smallest = _smallest_radius(X, random_state)
+    table = as_table(X, y, task)
+    rule = _known_rule(rule, table.y)
     if rule == "connectivity":
-        return _radius_by_connectivity(X, smallest)
-    judge = judge_for_choice(X, y, task, n_neighbors, n_folds, n_repeats, random_state)
+        X = prepared(table, scale, random_state)
+        return _radius_by_connectivity(X, _smallest_radius(X, random_state))
+    judge = judge_for_choice(
+        sampled(table, random_state), n_neighbors, n_folds, n_repeats, random_state
+    )
+    recipe = choose_recipe(judge, scale)
+    rows = judge.prepare.fitted(recipe, np.arange(len(judge.table)))[1]
+    smallest = _smallest_radius(rows, random_state)
     wide = smallest * np.geomspace(1.05, 3.0, 8)
     tried = np.unique(np.asarray(wide if radii is None else radii, dtype=np.float64))
     if len(tried) == 0 or not (tried > 0).all():
         raise InputError(f"radii={radii}: radii are positive numbers.")
     settings = [{"radius": float(radius), "n_neighbors": None} for radius in tried]
-    scores = _graph_scores(judge, estimator, settings)
+    scores = _graph_scores(judge, estimator, settings, recipe)
     names = (_RADIUS_NAME, judge.score_name)
     return pick(scores, tried, rule, names, "radius", judge.split.n_folds)
 
@@ -128,27 +142,30 @@ def _neighbors_to_try(least: int) -> Array:
     return np.array([k for k in (3, 4, 5, 7, 10, 14, 20, 28, 40) if k < least] or [1])
 
 
-def _learner_scores(judge: LearnerJudge, tried: Array) -> Floats:
-    """The learner in the columns as they are, for each k."""
-    from sklearn.preprocessing import FunctionTransformer
+def is_learner(estimator: Any) -> bool:
+    """Whether it is a nearest-neighbour learner, whose own k is chosen."""
+    return type(estimator).__name__ in ("KNeighborsClassifier", "KNeighborsRegressor")
 
+
+def _learner_scores(judge: LearnerJudge, tried: Array, recipe: Recipe) -> Floats:
+    """The learner in the prepared columns, for each k."""
     rows = []
+    judge.ks = tuple(int(k) for k in tried)
     with trying(judge):
         for fold in steps(judge.split.folds, "Trying numbers of neighbours"):
-            placed = judge.place(FunctionTransformer(), fold, fold.train)
-            row = []
-            for k in tried:
-                judge.k = int(k)
-                row.append(judge.score(placed, fold, placed.train.shape[1]).score)
-            rows.append(row)
+            placed = judge.fit_and_transform(None, recipe, fold, fold.train)
+            outcomes = judge.evaluate(placed, fold, placed.train.shape[1], "euclidean")
+            rows.append([outcome.score for outcome in outcomes])
     return np.array(rows)
 
 
-def _graph_scores(judge: LearnerJudge, estimator: Any, settings: list[dict[str, Any]]) -> Floats:
+def _graph_scores(
+    judge: LearnerJudge, estimator: Any, settings: list[dict[str, Any]], recipe: Recipe
+) -> Floats:
     """The learner in the space of each graph; every graph is one fit per fold."""
     with trying(judge):
         folds = steps(judge.split.folds, "Trying neighbourhoods")
-        return np.array([scores_of_settings(judge, estimator, fold, settings) for fold in folds])
+        return np.array([scores_of_settings(judge, estimator, f, settings, recipe) for f in folds])
 
 
 def _k_by_connectivity(X: Array) -> Choice:
@@ -163,12 +180,10 @@ def _k_by_connectivity(X: Array) -> Choice:
     tried = np.arange(1, min(n - 1, max(smallest + 3, 8)) + 1)
     ranks = spanning_ranks(index, int(tried[-1]))
     pieces = np.array([n - np.count_nonzero(ranks <= k) for k in tried], dtype=np.float64)
-    before = f" ({pieces[smallest - 2]:.0f} pieces with {smallest - 1})" if smallest > 1 else ""
-    reason = Told(
-        f"n_neighbors = {smallest}: the smallest for which the graph of {n:,} rows is in one "
-        f"piece{before}.",
-        f"n_neighbors = {smallest}:使 {n:,} 行的近邻图连通的最小值。",
-    )
+    reason = Message("choose.k_connects", value=smallest, n=n)
+    if smallest > 1:
+        reason = Message("choose.k_connects_before", value=smallest, n=n, less=smallest - 1,
+                         pieces=int(pieces[smallest - 2]))  # fmt: skip
     return Choice(smallest, "connectivity", Curve(tried, pieces, None, _K_NAME, _PIECES), reason)
 
 
@@ -196,10 +211,6 @@ def _radius_by_connectivity(X: Array, smallest: float) -> Choice:
     for radius in tried:
         graph, _ = neighbourhood_graph(index, None, float(radius))
         pieces.append(float(graph.components()[0]))
-    reason = Told(
-        f"radius = {value:.6g}: the smallest for which the graph of {len(X):,} rows is in one "
-        "piece; a little less cuts the longest edge of its spanning tree.",
-        f"radius = {value:.6g}:使 {len(X):,} 行的近邻图连通的最小半径,即最小生成树的最长边。",
-    )
+    reason = Message("choose.radius_connects", value=f"{value:.6g}", n=len(X))
     curve = Curve(tried, np.array(pieces), None, _RADIUS_NAME, _PIECES)
     return Choice(value, "connectivity", curve, reason)

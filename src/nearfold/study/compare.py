@@ -1,65 +1,69 @@
 """Which space makes nearest neighbours work on this table?
 
 Every candidate space is fitted and judged on the same folds (trial.py), the differences are tested
-(verdict.py), and where there are rows enough the winner meets a fifth of them that nothing before
-has touched.
+row by row (verdict.py), and where there are rows enough the winner meets a fifth of them that
+nothing before has touched (final.py).
 
-Whether columns are scaled before a space is decided like d': in each fold by how the raw and the
-scaled columns did in the other folds of its repeat.
+How columns are prepared before a space is decided like d' and k: in each fold by how the prepared
+columns themselves did in the other folds of its repeat.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nearfold.errors import Cancelled, InputError
-from nearfold.inputs import refuse_extreme
+from nearfold.messages import Message, Verbatim
+from nearfold.metrics.tuples import from_ids
 from nearfold.notation import Array, Ints
 from nearfold.run import reporter
-from nearfold.study.answers import check_answers
-from nearfold.study.appoint import appoint, refuse_options
 from nearfold.study.candidates import Candidate, always_tried, pick_candidates
 from nearfold.study.comparison import Comparison
 from nearfold.study.final import FinalCheck, final_check
-from nearfold.study.folds import Fold
 from nearfold.study.headline import Headline
-from nearfold.study.judges import Judge, LearnerJudge
+from nearfold.study.intake import StudyTable, TableOptions, open_table
+from nearfold.study.judges import Judge, LearnerJudge, NeighborJudge
+from nearfold.study.make_judge import make_judge
+from nearfold.study.question import Question, Status, Task, as_seconds
+from nearfold.study.recipes import RAW, SCALED, Recipe
+from nearfold.study.scores import default_score
+from nearfold.study.showing import space_name
 from nearfold.study.table import (
-    largest,
-    read_rows,
     require_copies,
     room_for,
     rows_within_budget,
     sample_by_class,
     sample_notice,
 )
-from nearfold.study.told import Told
-from nearfold.study.trial import (
-    FINISHED,
-    SpaceResult,
-    TrialPlan,
-    try_space,
-)
+from nearfold.study.trial import SpaceResult, TrialPlan, try_space
 from nearfold.study.verdict import Verdict, judge_results
 
-_VIEW_ROWS = 100_000
 _LARGEST_SHARE = 0.25  # of the time that is left, for one space
+_FOR_SPACES = 0.85  # of the time; the rest is for the last check
 
 
 def compare(
     X: Any,
     y: Any = None,
     *,
+    label: str | None = None,
+    target: str | None = None,
     task: str | None = None,
     pairs: Any = None,
     ids: Any = None,
+    group: Any = None,
+    time_column: Any = None,
+    score: str | None = None,
+    missing: str = "median",
+    kinds: Mapping[str, str] | None = None,
     methods: Any = None,
     spaces: Mapping[str, Any] | None = None,
+    supervised: Sequence[str] = (),
     n_neighbors: int | None = None,
     weights: str = "uniform",
     n_components: int | None = None,
@@ -67,26 +71,48 @@ def compare(
     n_folds: int = 5,
     n_repeats: int | None = None,
     set_aside: bool | None = None,
-    time_budget: float | None = None,
-    max_points: int = _VIEW_ROWS,
+    time_budget: float | str | None = None,
+    max_points: int = 100_000,
     random_state: int = 0,
-    columns: tuple[str, ...] | None = None,
 ) -> Comparison:
     """Try many spaces on a table and say in which one nearest neighbours work best.
 
     Parameters
     ----------
-    X : table of numbers, an array or a frame.
-    y : a label or a target for each row; `task` is "classification" or "regression" if the values
-        do not tell. Without y and pairs, spaces are judged by the neighbours they keep.
+    X : path, frame or array
+        The table. Columns of files and frames are used by kind: numbers, categories, dates,
+        embeddings; ids and free text are left out. An array holds numbers.
+    y : array-like, default=None
+        A label or a target for each row. In a file or frame, name its column instead: `label`
+        for classes, `target` for a number. Without both, and without pairs, spaces are judged by
+        the neighbours they keep.
+    task : {"classification", "regression"}, default=None
+        What y is, if its values do not tell.
     pairs, ids : must-link and cannot-link pairs, as metric learners take them.
-    methods : names of spaces, "default" or "all". `spaces`: further ones, name -> any transformer.
-    n_neighbors, weights : of the learner that judges; None: 5, or fewer if the rows are few.
+    group : column name or array-like, default=None
+        Rows with the same value are never on both sides of a split.
+    time_column : column name or array-like, default=None
+        Rows are held out in order of time, and learned from earlier rows only.
+    score : {"accuracy", "balanced_accuracy", "f1_macro", "log_loss", "roc_auc", "r2", "mae"}
+        Default: R² for a target; accuracy for a label, balanced accuracy if one class dominates.
+    missing : {"median", "mean", "zero", "drop", "error"}, default="median"
+        What to do about missing numbers, learned from the training rows of each fold.
+    kinds : dict, default=None
+        Kinds of columns that are not as inferred, for example {"zip": "category"}.
+    methods : names of spaces, "default" or "all".
+    spaces : dict, default=None
+        Further spaces, from names to transformers of scikit-learn's kind. They are fitted
+        without y unless they are named in `supervised` or require it.
+    n_neighbors, weights : of the learner that judges; None: k is chosen within the folds.
     n_components : the same d' for all spaces; None: chosen (without y and pairs: 2).
     scale : whether columns are scaled before a space; None: decided by the held-out score.
     n_folds, n_repeats, set_aside : how rows are held out; None: by the size of the table.
-    time_budget : seconds for all; each space has its share, and is stopped at a step beyond it.
-    max_points : rows kept for the picture. `columns`: their names, if X has none.
+    time_budget : seconds (or "90s", "15m") for all; a space is stopped at a step beyond its share.
+    max_points : rows kept for the picture.
+
+    Returns
+    -------
+    Comparison
 
     Examples
     --------
@@ -94,120 +120,143 @@ def compare(
     >>> from nearfold import compare
     >>> X, y = load_wine(return_X_y=True)
     >>> found = compare(X, y, methods=["PCA", "LDA"])
-    >>> found.winner, found.result("LDA").n_dimensions
-    ('LDA', 2)
+    >>> found.verdict.reference, found.result("LDA").n_dimensions
+    ('scaled', 2)
     """
-    started = time.monotonic()
-    named = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else columns
-    X = read_rows(X)
-    columns = named or tuple(f"x{j}" for j in range(X.shape[1]))
-    options = {
-        "n_folds": n_folds,
-        "n_repeats": n_repeats,
-        "set_aside": set_aside,
-        "random_state": random_state,
-    }
-    refuse_extreme(largest(X), X.dtype)
-    if n_folds < 2:
-        raise InputError(f"n_folds={n_folds}: at least 2 are needed, to learn and to judge.")
-    refuse_options(n_components, weights, max_points, time_budget, len(columns), X.shape[1])
-    n = len(X)
-    X, y, task, rows = _within_budget(X, y, task, pairs, random_state)
-    with room_for(X):
-        judge, scaled = appoint(X, y, task, (pairs, ids), n_neighbors, weights, scale, options)
-        if judge.task == "none" and n_components is None:
-            n_components = 2
-        candidates = pick_candidates(judge.task, methods, spaces)
-        plan = _plan(judge, n_components, random_state, max_points, len(candidates))
-        results, stopped = _try_all(candidates, plan, scaled, started, time_budget)
-        reference = "PCA" if judge.task == "none" else "raw"
-        verdict = judge_results(results, judge, reference)
-        overall = _scaled_by_all(results) if scaled is None else scaled
-        final, trouble, cut_short = (
-            (None, None, True) if stopped else _check(verdict, plan, overall)
-        )
-    notices = _notices(judge, plan, results, overall if scale is None else None)
-    if rows is not None:
-        notices = (sample_notice(rows, n), *notices)
-    return Comparison(
-        judge,
-        plan,
-        tuple(results),
-        verdict,
-        Headline(verdict, judge).told(),
-        columns,
-        overall,
-        final,
-        notices if trouble is None else (*notices, trouble),
-        time.monotonic() - started,
-        stopped or cut_short,
-        rows,
+    question = Question(
+        task=Task(task) if task in list(Task) else None,
+        score=score,
+        methods=methods,
+        spaces={} if spaces is None else spaces,
+        supervised=supervised,
+        n_neighbors=n_neighbors,
+        weights=weights,
+        n_components=n_components,
+        scale=scale,
+        n_folds=n_folds,
+        n_repeats=n_repeats,
+        set_aside=set_aside,
+        time_budget=as_seconds(time_budget),
+        max_points=max_points,
+        random_state=random_state,
     )
+    started = time.monotonic()
+    options = TableOptions(
+        label=label, target=target, group=group, time=time_column, missing=missing,
+        kinds=kinds or {},
+    )  # fmt: skip
+    table = open_table(X, y, task, options)
+    return compare_table(table, question, pairs=pairs, ids=ids, started=started)
 
 
-def _within_budget(
-    X: Array, y: Any, task: str | None, pairs: Any, seed: int
-) -> tuple[Array, Any, str | None, Ints | None]:
-    """X, y and the task, or a sample of the rows if the copies of all of them would not fit."""
-    if pairs is not None:  # they name rows: none can be left out
-        require_copies(X)
-        return X, y, task, None
-    if y is not None:
-        y, task = check_answers(y, len(X), task)
-    rows = rows_within_budget(X, y if task == "classification" else None, seed)
-    if rows is None:
-        return X, y, task, None
-    return X[rows], None if y is None else y[rows], task, rows
+def compare_table(
+    table: StudyTable,
+    question: Question,
+    *,
+    pairs: Any = None,
+    ids: Any = None,
+    started: float | None = None,
+) -> Comparison:
+    """`compare` for a table that is open already."""
+    started = time.monotonic() if started is None else started
+    n = len(table)
+    linked = _pairs(table, pairs, ids)
+    table, sampled = _within_budget(table, linked is not None, question.random_state)
+    with room_for(table.cells):
+        judge = make_judge(table, question, linked)
+        if judge.task == Task.NONE and question.n_components is None:
+            question = replace(question, n_components=2)
+        candidates = pick_candidates(question, table.cells, judge.task)
+        _refuse_dimensions(question, table)
+        plan = _plan(judge, question, len(candidates))
+        results, stopped = _try_all(candidates, plan, started)
+        verdict = judge_results(results, judge)
+        recipe = _recipe_of_all(results, judge, question)
+        final, trouble, cut_short = (None, None, True) if stopped else _check(verdict, plan, recipe)
+    headline = Headline(verdict, judge, table.answer)
+    notices = [*table.notices, *_notices(judge, results, recipe, question)]
+    if sampled is not None:
+        notices.insert(0, sample_notice(sampled, n))
+    if trouble is not None:
+        notices.append(trouble)
+    return Comparison(
+        judge, plan, tuple(results), verdict, headline.told(), tuple(headline.details()), recipe,
+        final, tuple(notices), time.monotonic() - started, stopped or cut_short,
+    )  # fmt: skip
+
+
+def _pairs(table: StudyTable, pairs: Any, ids: Any) -> tuple[Ints, Array] | None:
+    """Row numbers of the pairs, and which are alike."""
+    if pairs is None:
+        return None
+    if table.y is not None:
+        raise InputError("give y or pairs, not both: a space is judged by one of them.")
+    found = from_ids(table.cells.numbers, pairs, 2, ids=ids).without_repeats()
+    return np.asarray(found.rows), np.asarray(found.sign) > 0
+
+
+def _within_budget(table: StudyTable, paired: bool, seed: int) -> tuple[StudyTable, Ints | None]:
+    """The table, or a sample of its rows if the copies of all of them would not fit."""
+    if paired:  # pairs name rows: none can be left out
+        require_copies(table.cells)
+        return table, None
+    label = table.y if table.task == Task.CLASSIFICATION else None
+    rows = rows_within_budget(table.cells, label, seed)
+    return (table, None) if rows is None else (table.take(rows), rows)
+
+
+def _refuse_dimensions(question: Question, table: StudyTable) -> None:
+    asked = question.n_components
+    if asked is not None and asked > table.cells.width:
+        raise InputError(f"n_components={asked}: give a number from 1 to {table.cells.width}.")
 
 
 def _check(
-    verdict: Verdict, plan: TrialPlan, scaled: bool
-) -> tuple[FinalCheck | None, Told | None, bool]:
+    verdict: Verdict, plan: TrialPlan, recipe: Recipe
+) -> tuple[FinalCheck | None, Message | None, bool]:
     """The last check, or why there is none (what was found before must not be lost by it), and
     whether Ctrl-C ended it.
     """
     try:
-        return final_check(verdict, plan, scaled), None, False
+        return final_check(verdict, plan, recipe), None, False
     except (KeyboardInterrupt, Cancelled):
-        why, stopped = "stopped", True
+        why: Message = Message("study.stopped")
+        stopped = True
     except Exception as error:
-        why, stopped = " ".join(str(error).split())[:200], False
-    told = Told(
-        f"The last check on rows set aside did not end ({why}).",
-        f"在留出行上的最后检验没有完成({why})。",
-    )
-    return None, told, stopped
+        why, stopped = Verbatim(" ".join(str(error).split())[:200]), False
+    return None, Message("study.no_final", why=why), stopped
 
 
-def _plan(judge: Judge, n_axes: int | None, seed: int, max_points: int, count: int) -> TrialPlan:
-    labels = judge.y if isinstance(judge, LearnerJudge) and judge.is_share else None
-    rows = np.arange(len(judge.X)) if judge.task == "pairs" else judge.split.development
+def _plan(judge: Judge, question: Question, count: int) -> TrialPlan:
+    labels = judge.y if isinstance(judge, LearnerJudge) and judge.classes is not None else None
+    rows = np.arange(len(judge.table)) if judge.task == Task.PAIRS else judge.split.development
     known = None if labels is None else labels[rows]
-    view = rows[sample_by_class(known, len(rows), max_points, np.random.default_rng(seed))]
+    draw = np.random.default_rng(question.random_state)
+    view = rows[sample_by_class(known, len(rows), question.max_points, draw)]
     n_classes = 0 if labels is None else len(np.unique(labels))
-    total = count * len(judge.split.folds)
-    return TrialPlan(judge, n_axes, seed, view, n_classes, 0, total)
+    return TrialPlan(judge, question, view, n_classes, 0, count * len(judge.split.folds))
 
 
 def _try_all(
-    candidates: list[Candidate],
-    plan: TrialPlan,
-    scaled: bool | None,
-    started: float,
-    budget: float | None,
+    candidates: list[Candidate], plan: TrialPlan, started: float
 ) -> tuple[list[SpaceResult], bool]:
     """Every space on trial; Ctrl-C ends it with what is finished."""
     results: list[SpaceResult] = []
-    folds = plan.judge.split.folds
+    judge, budget = plan.judge, plan.question.time_budget
+    folds = judge.split.folds
     try:
         for i, candidate in enumerate(candidates):
-            left = None if budget is None else budget - (time.monotonic() - started)
-            # One space may take a quarter of what is left: few need it, and it is not lost.
-            fair = max(1 / (len(candidates) - i), _LARGEST_SHARE)
-            free = left is None or candidate.name in always_tried(plan.judge.task)
-            share = None if free or left is None else max(left, 0.0) * fair
+            free = budget is None or candidate.name in always_tried(judge.task)
+            share = None
+            if not free and budget is not None:
+                left = max(_FOR_SPACES * budget - (time.monotonic() - started), 0.0)
+                # One space may take a quarter of what is left: few need it, and it is not lost.
+                share = left * max(1 / (len(candidates) - i), _LARGEST_SHARE)
             here = replace(plan, first=i * len(folds))
-            results.append(try_space(candidate, here, _scaling(results, folds, scaled), share))
+            recipes = [
+                _recipes(candidate, results, judge, plan.question, j) for j in range(len(folds))
+            ]
+            results.append(try_space(candidate, here, recipes, share))
         reporter()("Spaces tried", plan.total, plan.total)
     except (KeyboardInterrupt, Cancelled):
         if not results:
@@ -216,64 +265,64 @@ def _try_all(
     return results, False
 
 
-def _scaling(
-    results: list[SpaceResult], folds: tuple[Fold, ...], scaled: bool | None
-) -> list[bool]:
-    """Whether columns are scaled, fold by fold, decided by the other folds of the repeat."""
-    if scaled is not None:
-        return [scaled] * len(folds)
-    by_name = {r.name: r for r in results if r.status == FINISHED}
-    if "raw" not in by_name or "scaled" not in by_name:
-        return [False] * len(folds)
-    gain = by_name["scaled"].scores[:, 0] - by_name["raw"].scores[:, 0]
-    repeat = np.array([fold.repeat for fold in folds])
-    decided = []
-    for i in range(len(folds)):
-        others = (repeat == repeat[i]) & (np.arange(len(folds)) != i)
-        decided.append(bool(others.any() and gain[others].mean() > 0))
-    return decided
+def _recipes(
+    candidate: Candidate, results: list[SpaceResult], judge: Judge, question: Question, fold: int
+) -> list[Recipe]:
+    """How columns are prepared for a space in one fold, as the other folds decide."""
+    if candidate.recipes:
+        return list(candidate.recipes)
+    if isinstance(judge, NeighborJudge):
+        return [judge.original]
+    if question.scale is not None:
+        return [SCALED if question.scale else RAW]
+    others = judge.split.choosing(fold, len(judge.split.folds))
+    return [_best_recipe(results, others)]
 
 
-def _scaled_by_all(results: list[SpaceResult]) -> bool:
-    by_name = {r.name: r for r in results if r.status == FINISHED}
-    if "raw" not in by_name or "scaled" not in by_name:
-        return False
-    return bool(by_name["scaled"].scores.mean() > by_name["raw"].scores.mean())
+def _best_recipe(results: list[SpaceResult], folds: Ints) -> Recipe:
+    """That of the plain columns which did best in these folds, each with its best k."""
+    best, found = -np.inf, RAW
+    for result in results:
+        plain = result.candidate.is_plain and result.status == Status.FINISHED
+        if not plain or len(folds) == 0:
+            continue
+        mean = result.scores[folds].mean(axis=0).max(axis=(1, 2))  # of each recipe
+        at = int(mean.argmax())
+        recipe = result.candidate.recipes[at]
+        if mean[at] > best and recipe.metric == "euclidean":
+            best, found = float(mean[at]), recipe
+    return found
+
+
+def _recipe_of_all(results: list[SpaceResult], judge: Judge, question: Question) -> Recipe:
+    if isinstance(judge, NeighborJudge):
+        return judge.original
+    if question.scale is not None:
+        return SCALED if question.scale else RAW
+    return _best_recipe(results, np.arange(len(judge.split.folds)))
 
 
 def _notices(
-    judge: Judge, plan: TrialPlan, results: list[SpaceResult], scaled: bool | None
-) -> tuple[Told, ...]:
+    judge: Judge, results: list[SpaceResult], recipe: Recipe, question: Question
+) -> list[Message]:
     notices = list(judge.split.notices)
-    if scaled:
-        why = (
-            Told("the columns have different units", "各列单位不同")
-            if judge.task == "none"
-            else Told("held-out rows do better so", "这样留出样本的得分更高")
-        )
+    if isinstance(judge, LearnerJudge) and question.score is None and judge.classes is not None:
+        default = default_score(judge.y, judge.task.value)
+        if default.name != "accuracy":
+            largest = float(judge.prior.max()) if judge.prior is not None else 0.0
+            notices.append(Message("study.balanced", share=f"{100 * largest:.0f}"))
+    if recipe.name != "raw":
+        why = "units" if judge.task == Task.NONE else "score"
         notices.append(
-            Told(
-                "Columns are scaled to unit variance before each of our spaces but the raw one: "
-                f"{why.en}.",
-                f"除原始空间外,各列先标准化为单位方差:{why.zh}。",
-            )
+            Message(f"study.recipe.{recipe.name}", why=Message(f"study.recipe_why.{why}"))
         )
     sampled = [r for r in results if 0 < r.fit_rows < r.train_rows]
     if sampled:
-        listed = ", ".join(f"{r.name} ({r.fit_rows:,})" for r in sampled)
-        notices.append(
-            Told(
-                f"Fitted on a sample of the training rows, all other rows transformed: {listed}.",
-                f"用训练行的一个样本拟合,其余行由变换得到:{listed}。",
-            )
-        )
+        listed = [
+            Message("study.fitted_on", space=space_name(r.name), n=r.fit_rows) for r in sampled
+        ]
+        notices.append(Message("study.fitted_on_sample", spaces=listed))
     aside = len(judge.split.set_aside)
     if aside:
-        notices.append(
-            Told(
-                f"{aside:,} rows were set aside for a last check of a winner; they are in no fold "
-                "and in no picture.",
-                f"有 {aside:,} 行留作对胜出空间的最后检验,不在任何一折和图中。",
-            )
-        )
-    return tuple(notices)
+        notices.append(Message("study.set_aside", n=aside))
+    return notices

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from nearfold.columns.cells import Cells
 from nearfold.errors import InputError
-from nearfold.notation import Ints
+from nearfold.messages import Message
 from nearfold.study.final import FinalCheck, fit_space
-from nearfold.study.headline import show_score
+from nearfold.study.intake import StudyTable
 from nearfold.study.judges import Judge, PairJudge
-from nearfold.study.told import Told
-from nearfold.study.trial import FINISHED, SpaceResult, TrialPlan
+from nearfold.study.question import Status
+from nearfold.study.recipes import Recipe
+from nearfold.study.showing import ScoreValue, space_name
+from nearfold.study.trial import SpaceResult, TrialPlan
 from nearfold.study.verdict import Verdict
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
     """What was tried, how it did, and what follows. `print` it; `write_report` shows it."""
 
@@ -25,14 +28,29 @@ class Comparison:
     plan: TrialPlan
     results: tuple[SpaceResult, ...]
     verdict: Verdict
-    headline: Told
-    columns: tuple[str, ...]
-    scaled: bool  # whether columns are scaled before a space, the choice of all folds
+    headline: Message
+    details: tuple[Message, ...]
+    recipe: Recipe  # how columns are prepared before a space, the choice of all folds
     final: FinalCheck | None
-    notices: tuple[Told, ...]
+    notices: tuple[Message, ...]
     seconds: float
     stopped: bool  # Ctrl-C came before the end
-    sampled: Ints | None = None  # rows of the table that were compared, if not all
+    _models: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def table(self) -> StudyTable:
+        """The rows that were compared."""
+        return self.judge.table
+
+    @property
+    def cells(self) -> Cells:
+        """Their features."""
+        return self.table.cells
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features."""
+        return self.cells.names
 
     @property
     def winner(self) -> str | None:
@@ -42,65 +60,151 @@ class Comparison:
     @property
     def best(self) -> str:
         """The winner, or else the reference, or else the best of those that are finished."""
-        finished = [s.result.name for s in self.verdict.standings if s.result.status == FINISHED]
+        finished = [s.name for s in self.verdict.standings if s.result.status == Status.FINISHED]
         if not finished:
             raise InputError("no space was finished, so none is the best.")
-        reference = self.verdict.reference
-        return self.verdict.winner or (reference if reference in finished else finished[0])
+        return self.verdict.winner or self.verdict.reference or finished[0]
 
     def result(self, name: str) -> SpaceResult:
         """How one space did."""
         return self.verdict.of(name).result
 
-    def leaderboard(self) -> list[dict[str, Any]]:
+    def metric(self, name: str | None = None) -> str:
+        """The metric of a space (default: the best) in which neighbours are near."""
+        result = self.result(name or self.best)
+        own = result.candidate.recipes
+        return own[result.chosen.recipe].metric if own else "euclidean"
+
+    def leaderboard(self) -> Any:
+        """A frame with one row per space, best first; pandas if it is installed, else polars."""
+        rows = [{k: str(v) if isinstance(v, Message) else v for k, v in row.items() if k != "notes"}
+                for row in self.rows()]  # fmt: skip
+        try:
+            import pandas as pd
+        except ImportError:
+            import polars as pl
+
+            return pl.DataFrame(rows)
+        return pd.DataFrame(rows)
+
+    def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per space, best first."""
-        rows = []
-        for s in self.verdict.standings:
-            r = s.result
-            rows.append(
-                {
-                    "space": r.name,
-                    "n_dimensions": r.n_dimensions if len(r.scores) else None,
-                    "score": s.score.mean if s.score else None,
-                    "low": s.score.low if s.score else None,
-                    "high": s.score.high if s.score else None,
-                    "difference": s.difference.mean if s.difference else None,
-                    "difference_low": s.difference.low if s.difference else None,
-                    "difference_high": s.difference.high if s.difference else None,
-                    "p": s.p,
-                    "verdict": s.verdict,
-                    "folds": len(r.scores),
-                    "fit_seconds": r.fit_seconds,
-                    "score_seconds": r.score_seconds,
-                    "peak_bytes": r.peak_bytes,
-                    "trouble": r.trouble,
-                    "notes": r.notes,
-                    "about": r.about,
-                }
-            )
-        return rows
+        return [self._row(s) for s in self.verdict.standings]
+
+    def _row(self, s: Any) -> dict[str, Any]:
+        r, gain = s.result, s.difference
+        done = len(r.scores) > 0
+        return {
+            "space": s.name,
+            "n_dimensions": r.n_dimensions if done else None,
+            "n_neighbors": r.n_neighbors if done and r.n_neighbors else None,
+            "score": s.score.mean if s.score else None,
+            "low": s.score.low if s.score else None,
+            "high": s.score.high if s.score else None,
+            "difference": gain.difference if gain else None,
+            "difference_low": gain.low if gain else None,
+            "difference_high": gain.high if gain else None,
+            "p": s.p,
+            "verdict": s.verdict.value,
+            "folds": len(r.scores),
+            "fit_seconds": r.fit_seconds / max(1, len(r.scores)),
+            "score_seconds": r.score_seconds / max(1, len(r.scores)),
+            "peak_bytes": r.peak_bytes,
+            "trouble": r.trouble,
+            "notes": r.notes,
+            "about": r.about,
+        }
 
     def fit(self, name: str | None = None) -> Any:
-        """A model of this space (default: the best) with its chosen d', fitted on all rows."""
-        judge = self.judge
-        rows = np.arange(len(judge.pairs) if isinstance(judge, PairJudge) else len(judge.X))
-        return fit_space(self.result(name or self.best), self.plan, rows, self.scaled)
+        """A model of this space (default: the best), fitted on all rows.
+
+        A pipeline from the table's own columns, matched by name, to the space.
+        """
+        name = self.result(name or self.best).name
+        if name not in self._models:
+            judge = self.judge
+            rows = np.arange(len(judge.pairs) if isinstance(judge, PairJudge) else len(judge.table))
+            self._models[name] = fit_space(self.result(name), self.plan, rows, self.recipe)
+        return self._models[name]
+
+    def card(self, name: str | None = None) -> dict[str, Any]:
+        """What a model file says of this space: its score, the last check, k and metric."""
+        name = name or self.best
+        standing = self.verdict.of(name)
+        score = standing.score
+        checked = self.final is not None and name == self.winner
+        return {
+            "space": standing.name,
+            "task": self.judge.task.value,
+            "score_name": self.judge.score_name.values.get("id") or str(self.judge.score_name),
+            "score": score.mean if score else None,
+            "interval": [score.low, score.high] if score else None,
+            "reference": self.verdict.reference,
+            "verdict": standing.verdict.value,
+            "last_check": self.final.as_dict() if self.final and checked else None,
+            "n_neighbors": standing.result.n_neighbors or None,
+            "metric": self.metric(name),
+            "seed": self.plan.question.random_state,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but rows and models, as plain values for JSON; sentences in both languages."""
+        from nearfold.study.plain import plain
+
+        found: dict[str, Any] = plain(
+            {
+                "task": self.judge.task.value,
+                "score": self.judge.score_name,
+                "chance": self.verdict.chance,
+                "reference": self.verdict.reference,
+                "winner": self.winner,
+                "best": self.best if any(len(r.scores) for r in self.results) else None,
+                "headline": self.headline,
+                "details": list(self.details),
+                "final": self.final.told if self.final else None,
+                "last_check": self.final.as_dict() if self.final else None,
+                "corrected_for": self.verdict.n_compared,
+                "leaderboard": self.rows(),
+                "notices": list(self.notices),
+                "stopped": self.stopped,
+                "seconds": self.seconds,
+            }
+        )
+        return found
+
+    def to_json(self) -> str:
+        """`to_dict` as a JSON document."""
+        from nearfold.study.plain import to_json
+
+        return to_json(self.to_dict())
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.results)} spaces, winner: {self.winner}>"
 
-    def __str__(self) -> str:
-        width = max(len(r.name) for r in self.results)
+    def _repr_html_(self) -> str:
+        from nearfold.study.html import comparison_html
+
+        return comparison_html(self)
+
+    def text(self, language: str = "en") -> str:
+        """Leaderboard and answer as plain text."""
+        names = {s.name: space_name(s.name).text(language) for s in self.verdict.standings}
+        width = max(len(name) for name in names.values())
         lines = []
         for s in self.verdict.standings:
-            score = (
-                f"{show_score(s.score.mean, self.judge):>8}  "
-                f"({show_score(s.score.low, self.judge)} to {show_score(s.score.high, self.judge)})"
-                if s.score
-                else " " * 8
-            )
+            score = " " * 8
+            if s.score:
+                mean, low, high = (
+                    ScoreValue(v, self.judge).text(language)
+                    for v in (s.score.mean, s.score.low, s.score.high)
+                )
+                score = f"{mean:>8}  ({low} – {high})"
             d = s.result.n_dimensions if len(s.result.scores) else "-"
-            why = f": {s.result.trouble}" if s.result.trouble else ""
-            lines.append(f"{s.result.name:{width}}  d' {d!s:>4}  {score}  {s.verdict}{why}")
-        told = [str(self.headline)] + ([str(self.final.told)] if self.final else [])
-        return "\n".join([*lines, "", *told])
+            why = f": {s.result.trouble.text(language)}" if s.result.trouble else ""
+            ruling = s.verdict.shown.text(language)
+            lines.append(f"{names[s.name]:{width}}  d' {d!s:>4}  {score}  {ruling}{why}")
+        told = [self.headline, *self.details, *([self.final.told] if self.final else [])]
+        return "\n".join([*lines, "", *(message.text(language) for message in told)])
+
+    def __str__(self) -> str:
+        return self.text()

@@ -1,8 +1,9 @@
 """Which columns make rows near in a space.
 
 A model that maps rows linearly (scaling, PCA, LDA, every metric learner, and pipelines of them) has
-a metric M = A A^T on the columns, and each column has its exact share of the mean squared distance.
-Any other model is asked: how many of a row's neighbours are lost when one column is shuffled?
+a metric M = A A^T on the encoded columns, and each column of the table has its exact share of the
+mean squared distance: a category is one column, whatever number of indicators it is encoded as. Any
+other model is asked: how many of a row's neighbours are lost when one column is shuffled?
 """
 
 from __future__ import annotations
@@ -11,40 +12,69 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from nearfold.blocks import spans
+from nearfold.columns.cells import Cells, cells_of_array
+from nearfold.columns.frames import is_frame
+from nearfold.columns.preparation import TablePreparation
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
-from nearfold.neighbors import build_index
-from nearfold.notation import Array, Floats
+from nearfold.messages import Message
+from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, steps
+from nearfold.study.learner import nearest
 from nearfold.study.table import largest, read_rows
-from nearfold.study.told import Told
 
 _SAMPLE = 500  # rows whose neighbours are looked at
 _CELLS_AT_ONCE = 2**20  # of the table, in one block
 _MOST_COLUMNS = 64  # shuffled; of more, those that vary most
-
-_EXACT = Told(
-    "Share of each column in the mean squared distance of rows in this space; exact, as the space "
-    "is linear in the columns. A share below 0 draws rows nearer.",
-    "各列在该空间中样本间平均平方距离里所占的份额;该空间对各列是线性的,故为精确值。"
-    "小于 0 的份额使样本更近。",
-)
-_SHUFFLED = Told(
-    "Share of a row's nearest neighbours in this space that are lost when the column is shuffled.",
-    "打乱该列后,样本在该空间中的近邻丢失的比例。",
-)
+_PARTS = 10  # of the rows, over which intervals are taken
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """How much each column counts, most first."""
+    """How much each column counts, most first, with a 95 % interval."""
 
     columns: tuple[str, ...]
     weights: Floats
     exact: bool
-    about: Told
+    about: Message
+    low: Floats | None = None
+    high: Floats | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        from nearfold.study.plain import plain
+
+        found: dict[str, Any] = plain(
+            {
+                "weights": dict(zip(self.columns, self.weights.tolist(), strict=True)),
+                "low": None if self.low is None else dict(zip(self.columns, self.low, strict=True)),
+                "high": None
+                if self.high is None
+                else dict(zip(self.columns, self.high, strict=True)),
+                "exact": self.exact,
+                "about": self.about,
+            }
+        )
+        return found
+
+    def _repr_html_(self) -> str:
+        from nearfold.study.html import paragraph, table
+
+        rows = [
+            [name, f"{self.weights[i]:.4g}", self._interval(i)]
+            for i, name in enumerate(self.columns[:40])
+        ]
+        return paragraph(self.about) + table(["column", "weight", "95 % interval"], rows)
+
+    def _interval(self, i: int) -> str:
+        return (
+            ""
+            if self.low is None or self.high is None
+            else f"{self.low[i]:.3g} – {self.high[i]:.3g}"
+        )
 
 
 def explain_space(
@@ -55,54 +85,110 @@ def explain_space(
     n_neighbors: int = 5,
     random_state: int = 0,
 ) -> Explanation:
-    """How much each column of X counts in the space of a fitted model; `columns`: their names."""
-    if columns is None:
-        columns = (
-            tuple(str(c) for c in X.columns)
-            if hasattr(X, "columns")
-            else tuple(f"x{j}" for j in range(np.shape(X)[1]))
-        )
-    X = read_rows(X)
-    refuse_extreme(largest(X), X.dtype)
-    A = linear_map(model, X)
-    if A is not None:
-        parts = _shares(A, X)
-        total = float(parts.sum())
-        weights = parts / total if total > 0 else np.zeros(len(A))
-        return _ordered(columns, weights, np.arange(len(A)), True)
+    """How much each column of X counts in the space of a fitted model.
+
+    Parameters
+    ----------
+    model : a fitted transformer, or a pipeline as `Comparison.fit` gives it.
+    X : the rows to explain on: a frame or array as the model takes it.
+    columns : names of the columns, if X has none.
+    """
+    view = _View.of(model, X, columns)
+    A = linear_map(view.space, view.encoded)
     draw = np.random.default_rng(random_state)
-    rows = X[np.sort(draw.permutation(len(X))[:_SAMPLE])]
-    tried = np.sort(np.argsort(-rows.var(axis=0), kind="stable")[:_MOST_COLUMNS])
+    if A is not None:
+        return _by_shares(view, A, draw)
+    rows = np.sort(draw.permutation(len(view.cells))[:_SAMPLE])
+    view = _View(
+        view.step, view.space, view.cells.take(rows), view.encoded[rows], view.origin, view.names
+    )
+    tried = view.most_varied(_MOST_COLUMNS)
     k = max(1, min(n_neighbors, len(rows) - 1))
-    before = _neighbours(model.transform(rows), k)
-    lost = []
+    before = nearest(view.placed(view.cells), None, k, "euclidean")[1]
+    lost, error = [], []
     for j in steps(tried, "Shuffling columns"):
-        changed = rows.copy()
-        changed[:, j] = draw.permutation(changed[:, j])
-        after = _neighbours(model.transform(changed), k)
-        lost.append(1 - (after[:, :, None] == before[:, None, :]).any(axis=2).mean())
-    return _ordered(columns, np.array(lost), tried, False)
+        changed = view.cells.shuffled(view.cells.parts[j], draw.permutation(len(rows)))
+        after = nearest(view.placed(changed), None, k, "euclidean")[1]
+        per_row = 1 - (after[:, :, None] == before[:, None, :]).any(axis=2).mean(axis=1)
+        lost.append(per_row.mean())
+        error.append(per_row.std(ddof=1) / np.sqrt(len(per_row)) if len(per_row) > 1 else 0.0)
+    about = Message("explain.shuffled")
+    return _ordered(view.names, np.array(lost), np.array(error), tried, False, about)
 
 
-def explain_rows(model: Any, X: Array, columns: tuple[str, ...], a: int, b: int) -> Explanation:
+@dataclass(frozen=True)
+class _View:
+    """A model taken apart: the table's preparation and the space, and rows seen by both."""
+
+    step: TablePreparation | None
+    space: Any
+    cells: Cells
+    encoded: Floats
+    origin: Ints  # the column of the table that each encoded one comes from
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Any, X: Any, columns: tuple[str, ...] | None) -> _View:
+        if isinstance(model, Pipeline) and isinstance(model[0], TablePreparation):
+            step = model[0]
+            cells = X if isinstance(X, Cells) else step.read(X)
+            space = model[1:] if len(model) > 1 else None
+            return cls(step, space, cells, step.encode(cells), step.origin, cells.names)
+        names = columns or (tuple(str(c) for c in X.columns) if is_frame(X) else None)
+        values = read_rows(X)
+        refuse_extreme(largest(values), values.dtype)
+        cells = cells_of_array(values, names)
+        return cls(None, model, cells, values, np.arange(values.shape[1]), cells.names)
+
+    def placed(self, cells: Cells) -> Floats:
+        rows = cells.numbers if self.step is None else self.step.encode(cells)
+        return np.asarray(rows if self.space is None else self.space.transform(rows))
+
+    def most_varied(self, most: int) -> Ints:
+        variance = np.bincount(self.origin, weights=self.encoded.var(axis=0, dtype=np.float64),
+                               minlength=len(self.names))  # fmt: skip
+        return np.sort(np.argsort(-variance, kind="stable")[:most])
+
+
+def _by_shares(view: _View, A: Floats, draw: np.random.Generator) -> Explanation:
+    """The exact share of each column, and its interval from random parts of the rows."""
+    n = len(view.names)
+
+    def shares(rows: Floats) -> Floats:
+        parts = np.bincount(view.origin, weights=_shares(A, rows), minlength=n)
+        total = float(parts.sum())
+        return parts / total if total > 0 else np.zeros(n)
+
+    whole = shares(view.encoded)
+    error = np.zeros(n)
+    if len(view.encoded) >= 5 * _PARTS:
+        order = np.array_split(draw.permutation(len(view.encoded)), _PARTS)
+        error = np.std([shares(view.encoded[part]) for part in order], axis=0, ddof=1) / np.sqrt(
+            _PARTS
+        )
+    return _ordered(view.names, whole, error, np.arange(n), True, Message("explain.exact"))
+
+
+def explain_rows(
+    model: Any, X: Any, columns: tuple[str, ...] | None, a: int, b: int
+) -> Explanation:
     """What each column adds to the squared distance of two rows; for linear models."""
-    A = linear_map(model, X)
+    view = _View.of(model, X, columns)
+    A = linear_map(view.space, view.encoded)
     if A is None:
         raise InputError(
             "the distance of two rows is divided among the columns only where the space is linear "
             "in them (scaling, PCA, LDA, metric learners)."
         )
+    rows = view.encoded
     for row in (a, b):
-        if not 0 <= row < len(X):
-            raise InputError(f"there is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
-    difference = X[a].astype(np.float64) - X[b].astype(np.float64)
-    about = Told(
-        f"What each column adds to the squared distance of rows {a} and {b} in this space.",
-        f"各列对第 {a} 行与第 {b} 行在该空间中平方距离的贡献。",
-    )
-    parts = difference * (A @ (A.T @ difference))
-    found = _ordered(columns, parts, np.arange(len(A)), True)
-    return Explanation(found.columns, found.weights, True, about)
+        if not 0 <= row < len(rows):
+            raise InputError(f"there is no row {row}: rows are numbered from 0 to {len(rows) - 1}.")
+    difference = rows[a].astype(np.float64) - rows[b].astype(np.float64)
+    parts = np.bincount(view.origin, weights=difference * (A @ (A.T @ difference)),
+                        minlength=len(view.names))  # fmt: skip
+    about = Message("explain.rows", a=a, b=b)
+    return _ordered(view.names, parts, None, np.arange(len(parts)), True, about)
 
 
 def _shares(A: Floats, X: Array) -> Floats:
@@ -115,7 +201,7 @@ def _shares(A: Floats, X: Array) -> Floats:
     return np.asarray((A * C_A).sum(axis=1) / max(1, len(X) - 1))
 
 
-def _spread(X: Array, centre: Floats) -> Floats:
+def _deviation(X: Array, centre: Floats) -> Floats:
     """Standard deviation of each column."""
     squares = np.zeros(X.shape[1])
     for part in spans(len(X), _rows_at_once(X)):
@@ -130,13 +216,15 @@ def _rows_at_once(X: Array) -> int:
 def linear_map(model: Any, X: Array) -> Floats | None:
     """A of x -> c + A^T x, (d, d'), if that is what the model does; else None.
 
-    Found by moving one column at a time from the mean, and checked on rows of X.
+    Found by moving one column at a time from the mean, and checked on rows of X. No model: I.
     """
     d = X.shape[1]
+    if model is None:
+        return np.eye(d)
     centre = X.mean(axis=0, dtype=np.float64)
     # A step that survives rounding, also along a column that is constant.
     least = float(np.finfo(X.dtype).eps) ** 0.5 * (1 + np.abs(centre))
-    size = np.maximum(_spread(X, centre), least)
+    size = np.maximum(_deviation(X, centre), least)
     start = centre.astype(X.dtype)
     origin = np.asarray(model.transform(start[None]), dtype=np.float64)[0]
     A = np.empty((d, len(origin)))
@@ -154,12 +242,13 @@ def linear_map(model: Any, X: Array) -> Floats | None:
     return A if np.abs(guess - truth).max() <= slack else None
 
 
-def _neighbours(Z: Any, k: int) -> Array:
-    Z = np.ascontiguousarray(Z)
-    return np.asarray(build_index(Z, metric="euclidean", k_hint=k).nearest(None, k)[1])
-
-
-def _ordered(columns: tuple[str, ...], weights: Floats, which: Array, exact: bool) -> Explanation:
+def _ordered(
+    names: tuple[str, ...], weights: Floats, error: Floats | None, which: Ints, exact: bool,
+    about: Message,
+) -> Explanation:  # fmt: skip
     order = np.argsort(-np.abs(weights), kind="stable")
-    names = tuple(columns[int(which[i])] for i in order)
-    return Explanation(names, weights[order], exact, _EXACT if exact else _SHUFFLED)
+    chosen = tuple(names[int(which[i])] for i in order)
+    half = None if error is None else 1.96 * error[order]
+    low = None if half is None else weights[order] - half
+    high = None if half is None else weights[order] + half
+    return Explanation(chosen, weights[order], exact, about, low, high)

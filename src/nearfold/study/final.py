@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from nearfold.notation import Ints
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from nearfold.messages import Message
+from nearfold.notation import Floats, Ints
 from nearfold.study.candidates import build_model
 from nearfold.study.folds import Fold
-from nearfold.study.headline import show_score
-from nearfold.study.told import Told
+from nearfold.study.judges import Judge, Outcome, Placed
+from nearfold.study.recipes import Recipe
+from nearfold.study.showing import ScoreValue, space_name
+from nearfold.study.significance import Contrast, compare_to_reference
 from nearfold.study.trial import SpaceResult, TrialPlan, rows_to_fit, setting_for
-from nearfold.study.verdict import Verdict
+from nearfold.study.verdict import SIGNIFICANT, Verdict
 
 
 @dataclass(frozen=True)
@@ -22,59 +28,105 @@ class FinalCheck:
     n: int
     winner: float
     reference: float
-    p: float
-    told: Told
+    difference: Contrast
+    told: Message
+
+    @property
+    def p(self) -> float:
+        """Of no difference between them."""
+        return self.difference.p
+
+    @property
+    def holds(self) -> bool:
+        """Whether the gain was seen there, too."""
+        return self.difference.difference > 0 and self.p < SIGNIFICANT
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON and for the model card."""
+        return {
+            "rows": self.n,
+            "winner": self.winner,
+            "reference": self.reference,
+            "low": self.difference.low,
+            "high": self.difference.high,
+            "p": self.p,
+            "holds": self.holds,
+        }
 
 
-def fit_space(result: SpaceResult, plan: TrialPlan, rows: Ints, scaled: bool) -> Any:
-    """A model of the space with the chosen d', fitted on these rows (or on these pairs)."""
-    judge, candidate = plan.judge, result.candidate
-    chosen = rows_to_fit(candidate, judge, rows, plan.seed)
-    setting = setting_for(plan, chosen, scaled)
-    probe = build_model(candidate, setting, scaled)
-    last = probe[-1] if hasattr(probe, "steps") else probe
-    shortens = hasattr(last, "truncate")  # a metric is learned whole, then cut
-    if candidate.nests and not shortens:
-        setting = replace(setting, n_axes=result.n_dimensions)
-    model = build_model(candidate, setting, scaled)
+def fit_space(result: SpaceResult, plan: TrialPlan, rows: Ints, recipe: Recipe) -> Pipeline:
+    """A model of the space with all that was chosen, fitted on these rows (or on these pairs)."""
+    judge, candidate, question = plan.judge, result.candidate, plan.question
+    recipe = candidate.recipes[result.chosen.recipe] if candidate.recipes else recipe
+    chosen = rows_to_fit(candidate, judge, rows, question.random_state)
+    model = None
+    if not candidate.is_plain:
+        own = candidate.grid or candidate.nests
+        asked = result.n_dimensions if own else question.n_components
+        model = build_model(candidate, setting_for(plan, chosen, recipe, None, asked))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were told with the trial
-        judge.fit(model, chosen)
-    if candidate.nests and shortens:
-        model = _cut(model, result.n_dimensions)
-    return model
+        warnings.simplefilter("ignore")  # they were shown with the trial
+        step = judge.fit(model, recipe, rows, chosen, candidate.supervised)
+    steps: list[tuple[str, Any]] = [("table", step)]
+    if isinstance(model, Pipeline):
+        steps += model.steps
+    elif model is not None:
+        steps.append(("space", model))
+    fitted = Pipeline(steps)
+    if candidate.nests:
+        _shorten(fitted, result.n_dimensions)
+    return fitted
 
 
-def _cut(model: Any, d: int) -> Any:
-    if not hasattr(model, "steps"):
-        return model.truncate(d)
-    model.steps[-1] = (model.steps[-1][0], model.steps[-1][1].truncate(d))
-    return model
+def _shorten(model: Pipeline, d: int) -> None:
+    """Cut a metric that was learned whole to its first axes."""
+    name, last = model.steps[-1]
+    if hasattr(last, "truncate") and not hasattr(last, "n_components"):
+        model.steps[-1] = (name, last.truncate(d))
 
 
-def final_check(verdict: Verdict, plan: TrialPlan, scaled: bool) -> FinalCheck | None:
+def final_check(verdict: Verdict, plan: TrialPlan, recipe: Recipe) -> FinalCheck | None:
     """Winner and reference, fitted on all other rows, on the rows that were set aside."""
     judge = plan.judge
     aside = judge.split.set_aside
-    if verdict.winner is None or len(aside) == 0:
+    if verdict.winner is None or verdict.reference is None or len(aside) == 0:
         return None
     fold = Fold(judge.split.development, aside, 0)
-    outcomes = []
+    psi = []
     for name in (verdict.winner, verdict.reference):
         result = verdict.of(name).result
-        model = fit_space(result, plan, fold.train, scaled)
-        placed = judge.placed(model, fold)
-        outcomes.append(judge.score(placed, fold, placed.train.shape[1]))
-    ours, theirs = outcomes
-    p = judge.paired_p(ours.per_row, theirs.per_row)
-    holds = ours.score > theirs.score and p < 0.05
-    shown = show_score(ours.score, judge), show_score(theirs.score, judge)
-    told = Told(
-        f"On {len(aside):,} rows set aside from the start: {verdict.winner} {shown[0]}, "
-        f"{verdict.reference} {shown[1]} (p = {p:.3g}); the gain "
-        f"{'holds' if holds else 'is not confirmed there'}.",
-        f"在一开始留出、从未使用的 {len(aside):,} 行上:{verdict.winner} 为 {shown[0]},"
-        f"{verdict.reference} 为 {shown[1]}(p = {p:.3g});"
-        f"{'提高得到证实' if holds else '提高未得到证实'}。",
+        model = fit_space(result, plan, fold.train, recipe)
+        psi.append(_on_rows(judge, result, model, fold, _metric(result, recipe)))
+    contributions = np.array(psi)
+    cluster = judge.clusters()
+    contrast = compare_to_reference(
+        contributions, 1, np.zeros((1, judge.n), dtype=np.int64), cluster=cluster,
+        test_train_ratio=0.0, seed=plan.question.random_state,
+    )[0]  # fmt: skip
+    ours, theirs = (float(np.nanmean(values)) for values in contributions)
+    holds = contrast.difference > 0 and contrast.p < SIGNIFICANT
+    told = Message(
+        "study.final_holds" if holds else "study.final_fails",
+        n=len(aside),
+        winner=space_name(verdict.winner),
+        reference=space_name(verdict.reference),
+        ours=ScoreValue(ours, judge),
+        theirs=ScoreValue(theirs, judge),
+        p=f"{contrast.p:.2g}",
     )
-    return FinalCheck(len(aside), ours.score, theirs.score, p, told)
+    return FinalCheck(len(aside), ours, theirs, contrast, told)
+
+
+def _metric(result: SpaceResult, recipe: Recipe) -> str:
+    own = result.candidate.recipes
+    return own[result.chosen.recipe].metric if own else "euclidean"
+
+
+def _on_rows(judge: Judge, result: SpaceResult, model: Pipeline, fold: Fold, metric: str) -> Floats:
+    """What the rows set aside add to the score, (1, n)."""
+    inner = Pipeline(model.steps[1:]) if len(model.steps) > 1 else None
+    step = model.steps[0][1]
+    placed = Placed(judge.place_rows(step, inner, fold.train),
+                    judge.place_rows(step, inner, fold.test), step)  # fmt: skip
+    outcome: Outcome = judge.evaluate(placed, fold, placed.train.shape[1], metric)[result.chosen.k]
+    return judge.contributions([(fold, outcome)])[:1]

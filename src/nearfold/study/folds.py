@@ -1,8 +1,9 @@
 """Which rows are held out: the same folds for every space.
 
-Rows are dealt to folds class by class, so that every fold has its share of each. Rows that are
-equal in all columns stay together: a copy of a held-out row among the training rows would be
-its own nearest neighbour. A class that has only one (distinct) row is never held out.
+Rows are assigned to folds class by class, so that every fold has its share of each. Rows that
+belong together stay together: copies of one another, and rows of one group (a patient, a
+household). A class that has only one such unit is never held out. With a time column the rows of
+a fold are later than all rows it learns from, and the first fold only chooses settings.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError
-from nearfold.notation import Array, Ints
-from nearfold.study.told import Told
+from nearfold.messages import Message
+from nearfold.notation import Array, Floats, Ints
 
 _CELLS_AT_ONCE = 2**18  # of the table, compared in one step
 _SET_ASIDE_SHARE = 5  # one row in five
@@ -28,6 +29,7 @@ class Fold:
     train: Ints
     test: Ints
     repeat: int  # folds of one repeat hold out different rows
+    judged: bool = True  # whether its score counts, not only its choice
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Split:
 
     folds: tuple[Fold, ...]
     set_aside: Ints  # touched once, by the winner, at the end
-    notices: tuple[Told, ...]
+    notices: tuple[Message, ...]
+    in_time: bool = False
 
     @property
     def n_folds(self) -> int:
@@ -44,10 +47,35 @@ class Split:
         return sum(fold.repeat == self.folds[0].repeat for fold in self.folds)
 
     @property
+    def n_repeats(self) -> int:
+        """How often the rows are split."""
+        return 1 + max(fold.repeat for fold in self.folds)
+
+    @property
     def development(self) -> Ints:
         """All rows but those set aside."""
-        first = self.folds[0]
-        return np.sort(np.concatenate([first.train, first.test]))
+        last = self.folds[-1]
+        return np.sort(np.concatenate([last.train, last.test]))
+
+    @property
+    def judged(self) -> Ints:
+        """Rows that are held out in some fold that counts."""
+        return np.unique(np.concatenate([fold.test for fold in self.folds if fold.judged]))
+
+    @property
+    def test_train_ratio(self) -> float:
+        """Held-out rows per training row."""
+        return float(np.mean([len(f.test) / len(f.train) for f in self.folds]))
+
+    def choosing(self, i: int, among: int) -> Ints:
+        """The folds (of the first `among`) that choose settings for fold i: never itself.
+
+        Those of its repeat; in time only earlier ones. Empty if there are none.
+        """
+        repeat = np.array([fold.repeat for fold in self.folds[:among]])
+        number = np.arange(among)
+        chosen = number < i if self.in_time else (repeat == self.folds[i].repeat) & (number != i)
+        return np.flatnonzero(chosen)
 
 
 def default_repeats(n: int) -> int:
@@ -56,49 +84,99 @@ def default_repeats(n: int) -> int:
 
 
 def split_rows(
-    X: Array,
-    label: Array | None,
+    copies: Ints,
+    label: Array | None = None,
     *,
+    group: Array | None = None,
+    time: Floats | None = None,
     n_folds: int = 5,
     n_repeats: int | None = None,
     set_aside: bool | None = None,
     random_state: int = 0,
 ) -> Split:
-    """Folds, and rows set aside for a last check (by default if there are 1,000 rows or more)."""
-    n = len(X)
-    if n_repeats is not None and n_repeats < 1:
-        raise InputError(f"n_repeats={n_repeats}: rows are split at least once.")
-    if n_folds < 2 or n_folds != int(n_folds):
-        raise InputError(f"n_folds={n_folds}: a whole number, at least 2, to learn and to judge.")
+    """Folds, and rows set aside for a last check (by default if there are 1,000 rows or more).
+
+    `copies`: rows with the same number are equal. `group`: rows with the same value belong
+    together. `time`: when each row was seen.
+    """
+    n = len(copies)
     if n < 2 * n_folds:
         raise InputError(
             f"{n} rows are too few to hold out some of them {n_folds} times: bring at least "
             f"{2 * n_folds}, or ask for fewer folds."
         )
+    aside = n >= _SET_ASIDE_ROWS if set_aside is None else set_aside
+    if time is not None:
+        return _split_in_time(time, n_folds, aside)
+    unit = units(copies, group)
+    if len(np.unique(unit)) < n_folds:
+        raise InputError(
+            f"the rows form {len(np.unique(unit))} groups, too few for {n_folds} folds."
+        )
     draw = np.random.default_rng(random_state)
-    group = groups_of_equal_rows(X)
     stratum = np.zeros(n, dtype=np.int64) if label is None else _numbered(label)
     away = np.zeros(n, dtype=bool)
-    if n >= _SET_ASIDE_ROWS if set_aside is None else set_aside:
-        away = deal(group, stratum, _SET_ASIDE_SHARE, draw) == 0
+    if aside:
+        away = assign_folds(unit, stratum, _SET_ASIDE_SHARE, draw) == 0
     rows = np.flatnonzero(~away)
-    lonely = np.zeros(n, dtype=bool)
+    singleton = np.zeros(n, dtype=bool)
     if label is not None:  # among what is left: a class may have lost all rows but one
-        lonely[rows] = _lonely_rows(group[rows], stratum[rows])
+        singleton[rows] = _singleton_rows(unit[rows], stratum[rows])
     folds = []
     for repeat in range(default_repeats(n) if n_repeats is None else n_repeats):
-        dealt = deal(group[rows], stratum[rows], n_folds, draw)
-        dealt[lonely[rows]] = -1
+        assigned = assign_folds(unit[rows], stratum[rows], n_folds, draw)
+        assigned[singleton[rows]] = -1
         for part in range(n_folds):
-            test = rows[dealt == part]
+            test = rows[assigned == part]
             if len(test):
-                folds.append(Fold(rows[dealt != part], test, repeat))
+                folds.append(Fold(rows[assigned != part], test, repeat))
     if not folds or min(len(fold.train) for fold in folds) == 0:
         raise InputError(
             "the rows cannot be split into rows to learn from and rows to judge by: nearly all "
             "of them are equal, or each class has one row only."
         )
-    return Split(tuple(folds), np.flatnonzero(away), tuple(_notices(group, lonely)))
+    notices = _notices(copies, singleton, group)
+    return Split(tuple(folds), np.flatnonzero(away), tuple(notices))
+
+
+def _split_in_time(time: Floats, n_folds: int, aside: bool) -> Split:
+    """Each fold holds out a stretch of time and learns from all that came before."""
+    if not np.isfinite(time).all():
+        raise InputError("the time column has missing values: leave those rows out.")
+    n = len(time)
+    moment = np.unique(time, return_inverse=True)[1].ravel()  # rows of one moment stay together
+    if moment.max() < n_folds:
+        raise InputError(
+            f"there are {moment.max() + 1} different times, too few for {n_folds} folds."
+        )
+    order = np.argsort(moment, kind="stable")
+    development = round(n * (1 - 1 / _SET_ASIDE_SHARE)) if aside else n
+    cuts = np.linspace(0, development, n_folds + 2)[1:-1].round().astype(np.int64)
+    borders = [int(np.searchsorted(moment[order], moment[order[cut]])) for cut in cuts]
+    last = n
+    if aside:
+        last = int(np.searchsorted(moment[order], moment[order[development]]))
+    borders = sorted({border for border in borders if 0 < border < last})
+    ends = [*borders[1:], last]
+    folds = [
+        Fold(np.sort(order[:start]), np.sort(order[start:end]), 0, judged=i > 0 or len(borders) < 3)
+        for i, (start, end) in enumerate(zip(borders, ends, strict=True))
+    ]
+    notice = Message("study.in_time", n=len(folds))
+    return Split(tuple(folds), np.sort(order[last:]), (notice,), in_time=True)
+
+
+def units(copies: Ints, group: Array | None) -> Ints:
+    """A number for each row; rows that must stay together have the same one."""
+    if group is None:
+        return copies
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    a, b = _numbered(copies), _numbered(group)
+    n_a, n_b = int(a.max()) + 1, int(b.max()) + 1
+    links = coo_array((np.ones(len(a)), (a, n_a + b)), shape=(n_a + n_b, n_a + n_b))
+    return np.asarray(connected_components(links, directed=False)[1][a], dtype=np.int64)
 
 
 def groups_of_equal_rows(X: Array) -> Ints:
@@ -112,7 +190,7 @@ def groups_of_equal_rows(X: Array) -> Ints:
     starts[:1] = 0
     for part in spans(len(X) - 1, _rows_at_once(X)):
         before, after = order[:-1][part], order[1:][part]
-        starts[1:][part] = (values[before] != values[after]).any(axis=1)
+        starts[1:][part] = as_bytes[before] != as_bytes[after]
     group = np.empty(len(X), dtype=np.int64)
     group[order] = np.cumsum(starts)
     return group
@@ -126,24 +204,24 @@ def _has_negative_zero(values: Array) -> bool:
     return bool((np.signbit(values) & (values == 0)).any())
 
 
-def deal(group: Ints, stratum: Ints, n_folds: int, draw: np.random.Generator) -> Ints:
-    """A fold for each row: groups whole, each stratum spread evenly."""
+def assign_folds(unit: Ints, stratum: Ints, n_folds: int, draw: np.random.Generator) -> Ints:
+    """A fold for each row: units whole, each stratum spread evenly."""
     _, first, member, size = np.unique(
-        group, return_index=True, return_inverse=True, return_counts=True
+        unit, return_index=True, return_inverse=True, return_counts=True
     )
     order = draw.permutation(len(first))
-    # Large groups first within their stratum: small ones then even out what they left uneven.
+    # Large units first within their stratum: small ones then even out what they left uneven.
     order = order[np.lexsort((-size[order], stratum[first[order]]))]
     fold = np.empty(len(first), dtype=np.int64)
     total = np.zeros(n_folds)
     held, current = np.zeros(n_folds), -1
-    for g in order:
-        if stratum[first[g]] != current:
-            held, current = np.zeros(n_folds), stratum[first[g]]
+    for u in order:
+        if stratum[first[u]] != current:
+            held, current = np.zeros(n_folds), stratum[first[u]]
         chosen = int(np.lexsort((total, held))[0])
-        fold[g] = chosen
-        held[chosen] += size[g]
-        total[chosen] += size[g]
+        fold[u] = chosen
+        held[chosen] += size[u]
+        total[chosen] += size[u]
     return fold[member]
 
 
@@ -151,31 +229,20 @@ def _numbered(label: Array) -> Ints:
     return np.asarray(np.unique(label, return_inverse=True)[1].ravel(), dtype=np.int64)
 
 
-def _lonely_rows(group: Ints, stratum: Ints) -> Array:
-    """Rows of classes that would have no row left to learn from, and the copies of such rows."""
-    pairs = np.unique(np.stack([stratum, group]), axis=1)
+def _singleton_rows(unit: Ints, stratum: Ints) -> Array:
+    """Rows of classes that would have no row left to learn from, and what belongs to them."""
+    pairs = np.unique(np.stack([stratum, unit]), axis=1)
     distinct = np.bincount(pairs[0], minlength=int(stratum.max()) + 1)
-    return np.asarray(np.isin(group, group[distinct[stratum] < 2]))
+    return np.asarray(np.isin(unit, unit[distinct[stratum] < 2]))
 
 
-def _notices(group: Ints, lonely: Array) -> list[Told]:
+def _notices(copies: Ints, singleton: Array, group: Array | None) -> list[Message]:
     notices = []
-    copies = len(group) - (int(group.max()) + 1)
-    if copies:
-        notices.append(
-            Told(
-                f"{copies:,} rows are copies of others; copies are never split between learning "
-                "and judging.",
-                f"有 {copies:,} 行与其他行完全相同;相同的行总在同一折中。",
-            )
-        )
-    if lonely.any():
-        count = int(lonely.sum())
-        notices.append(
-            Told(
-                f"{count:,} rows belong to classes with a single distinct row: they are learned "
-                "from, never judged.",
-                f"有 {count:,} 行所属类别只有一个不同的样本:只用于训练,不参与评分。",
-            )
-        )
+    repeated = len(copies) - len(np.unique(copies))
+    if repeated:
+        notices.append(Message("study.copies", n=repeated))
+    if singleton.any():
+        notices.append(Message("study.singletons", n=int(singleton.sum())))
+    if group is not None:
+        notices.append(Message("study.groups", n=len(np.unique(group))))
     return notices

@@ -1,196 +1,172 @@
-"""The answer of a comparison in a few sentences."""
+"""The answer of a comparison: one plain sentence, and the details below it."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from nearfold.messages import Message
 from nearfold.study.judges import Judge
-from nearfold.study.statistics import holm
-from nearfold.study.told import Told
-from nearfold.study.trial import FINISHED
-from nearfold.study.verdict import SIGNIFICANT, Standing, Verdict, difference
+from nearfold.study.question import Ruling, Status, Task
+from nearfold.study.showing import ScoreValue, show_p, space_name
+from nearfold.study.verdict import Standing, Verdict
+
+_NEARLY_ALL = 0.8  # share of a gain over raw columns that scaling gives alone
 
 
 class Headline:
-    """The answer in a few sentences."""
+    """Says what was found."""
 
-    def __init__(self, verdict: Verdict, judge: Judge) -> None:
+    def __init__(self, verdict: Verdict, judge: Judge, answer: str | None) -> None:
+        self.verdict = verdict
         self.judge = judge
-        self.reference = verdict.reference
-        self.winner = verdict.winner
-        self.beats_chance = verdict.beats_chance
-        self.finished = [s for s in verdict.standings if s.result.status == FINISHED and s.score]
+        self.answer = answer
+        self.finished = [
+            s for s in verdict.standings if s.result.status == Status.FINISHED and s.score
+        ]
 
-    def told(self) -> Told:
-        """All of it."""
-        if not self.finished:
-            return Told("No space was finished.", "没有一个空间完成评估。")
-        if not self.beats_chance:
-            return self._nothing()
-        if self.winner is None:
-            return self._no_better()
-        return self._winner()
+    def told(self) -> Message:
+        """One sentence that a manager understands."""
+        verdict = self.verdict
+        if not self.finished or verdict.reference is None:
+            return Message("headline.none")
+        base = verdict.of(verdict.reference)
+        if not verdict.beats_chance:
+            return Message("headline.nothing", what=self._what())
+        if verdict.winner is None:
+            return Message("headline.no_better", score=self._score(base), what=self._what(),
+                           reference=self._columns(base))  # fmt: skip
+        top = verdict.of(verdict.winner)
+        assert top.difference is not None
+        return Message(
+            f"headline.winner.{self.judge.task.value}",
+            space=space_name(top.name),
+            d=top.result.n_dimensions,
+            what=self._what(),
+            score=self._score(top),
+            before=self._score(base),
+            reference=self._columns(base),
+        )
 
-    def _nothing(self) -> Told:
+    def details(self) -> list[Message]:
+        """What stands below the sentence."""
+        if not self.finished or self.verdict.reference is None:
+            return []
+        if not self.verdict.beats_chance:
+            return self._chance()
+        if self.verdict.winner is None:
+            return self._not_shown()
+        return self._winner(self.verdict.of(self.verdict.winner))
+
+    def _chance(self) -> list[Message]:
         best = self.finished[0]
-        assert best.score is not None
-        chance = self.judge.chance or 0.0
-        return Told(
-            f"No space is clearly better than chance: the best, {best.result.name}, has a "
-            f"held-out {self.judge.score_name.en} of {self.show(best.score.mean)}, and guessing "
-            f"without the columns has {self.show(chance)}. With {self._rows()} these columns "
-            "cannot be shown to tell what was asked.",
-            f"没有一个空间明显优于随机猜测:最好的 {best.result.name} "
-            f"留出{self.judge.score_name.zh}为 {self.show(best.score.mean)},"
-            f"不看任何列的猜测为 {self.show(chance)}。"
-            f"以现有的 {len(self.judge.X):,} 行数据,不能证明这些列包含所问的信息。",
-        )
+        chance = ScoreValue(self.verdict.chance or 0.0, self.judge)
+        n = len(self.judge.split.judged)
+        return [Message("details.chance", space=space_name(best.name), score=self._score(best),
+                        measure=self._measure(best), chance=chance, n=n)]  # fmt: skip
 
-    def _winner(self) -> Told:
-        top = next(s for s in self.finished if s.result.name == self.winner)
-        base = next(s for s in self.finished if s.result.name == self.reference)
-        score, gain = top.score, top.difference
-        assert score is not None
+    def _winner(self, top: Standing) -> list[Message]:
+        gain = top.difference
         assert gain is not None
-        assert base.score is not None
-        d, name = top.result.n_dimensions, top.result.name
-        told = Told(
-            f"{name} in {counted(d, 'dimension')}: "
-            f"{self._what('en')} {self.show(score.mean)} "
-            f"({self.show(score.low)} to {self.show(score.high)}), "
-            f"{self._points(gain.mean, 'en')} more than {self._where('en')} "
-            f"({self.show(base.score.mean)}; p {_p(top.p)} after correction for "
-            f"{counted(len(self.finished) - 1, 'comparison')}).",
-            f"{name}({d} 维):{self._what('zh')}为 {self.show(score.mean)}"
-            f"({self.show(score.low)} 至 {self.show(score.high)}),比{self._where('zh')}"
-            f"({self.show(base.score.mean)})高 {self._points(gain.mean, 'zh')}"
-            f"(经 {len(self.finished) - 1} 次比较校正,p {_p(top.p)})。",
-        )
-        told = told + self._ties(top)
-        if len(self.judge.split.set_aside):
-            return told
-        return told + Told(
-            "As the best of several its score flatters it a little: no rows were left for a last "
-            "check.",
-            "作为多个空间中的最好者,其得分略偏乐观:没有剩余的行可做最后检验。",
-        )
+        assert top.score is not None
+        lines = [
+            Message(
+                "details.gain",
+                measure=self._measure(top),
+                low=ScoreValue(top.score.low, self.judge),
+                high=ScoreValue(top.score.high, self.judge),
+                gain=ScoreValue(gain.difference, self.judge, gain=True),
+                gain_low=ScoreValue(gain.low, self.judge, gain=True),
+                gain_high=ScoreValue(gain.high, self.judge, gain=True),
+                p=show_p(gain.p),
+                n=self.verdict.n_compared,
+            )
+        ]
+        lines += self._scaling(top) + self._ties(top)
+        if len(self.judge.split.set_aside) == 0:
+            lines.append(Message("details.optimistic"))
+        return lines
 
-    def _no_better(self) -> Told:
-        base = next((s for s in self.finished if s.result.name == self.reference), None)
-        if base is None or base.score is None:
-            return Told("The reference was not finished.", "参照空间未完成评估。")
-        told = Told(
-            f"No space beats {self._where('en')}, in which {self._what('en')} "
-            f"{self.show(base.score.mean)} ({self.show(base.score.low)} to "
-            f"{self.show(base.score.high)}). {self._largest_gain('en')}",
-            f"没有一个空间胜过{self._where('zh')}:其{self._what('zh')}为 "
-            f"{self.show(base.score.mean)}({self.show(base.score.low)} 至 "
-            f"{self.show(base.score.high)})。{self._largest_gain('zh')}",
-        )
-        # The one-standard-error rule, between spaces.
+    def _scaling(self, top: Standing) -> list[Message]:
+        """Whether scaling the columns gives nearly all of the gain over raw ones."""
+        names = {s.name: s for s in self.finished}
+        if "raw" not in names or "scaled" not in names or top.name == "scaled":
+            return []
+        raw, scaled = names["raw"].score, names["scaled"].score
+        assert raw is not None
+        assert scaled is not None
+        assert top.score is not None
+        whole = top.score.mean - raw.mean
+        if whole > 0 and scaled.mean - raw.mean >= _NEARLY_ALL * whole:
+            return [Message("details.scaling", score=ScoreValue(scaled.mean, self.judge),
+                            raw=ScoreValue(raw.mean, self.judge))]  # fmt: skip
+        return []
+
+    def _ties(self, top: Standing) -> list[Message]:
+        tied = [self.verdict.of(name) for name in self.verdict.tied]
+        if not tied:
+            return []
+        shown = [Message("details.tied_space", space=space_name(s.name), d=s.result.n_dimensions,
+                         score=self._score(s)) for s in tied[:6]]  # fmt: skip
+        return [Message("details.tied", spaces=shown, space=space_name(top.name))]
+
+    def _not_shown(self) -> list[Message]:
+        assert self.verdict.reference is not None
+        base = self.verdict.of(self.verdict.reference)
+        assert base.score is not None
+        lines = [Message("details.reference", measure=self._measure(base), score=self._score(base),
+                         low=ScoreValue(base.score.low, self.judge),
+                         high=ScoreValue(base.score.high, self.judge))]  # fmt: skip
+        gains = [s for s in self.finished if s.difference and s.difference.difference > 0]
+        if gains:
+            most = max(gains, key=lambda s: s.difference.difference if s.difference else 0.0)
+            assert most.difference is not None
+            lines.append(
+                Message(
+                    "details.largest_gain",
+                    space=space_name(most.name),
+                    gain=ScoreValue(most.difference.difference, self.judge, gain=True),
+                    low=ScoreValue(most.difference.low, self.judge, gain=True),
+                    high=ScoreValue(most.difference.high, self.judge, gain=True),
+                    n=self.verdict.n_compared,
+                )
+            )
+        if self.verdict.detectable is not None:
+            detectable = ScoreValue(self.verdict.detectable, self.judge, gain=True)
+            lines.append(
+                Message("details.detectable", n=len(self.judge.split.judged), gain=detectable)
+            )
+        return lines + self._smaller(base)
+
+    def _smaller(self, base: Standing) -> list[Message]:
+        """The one-standard-error rule, between spaces."""
+        assert base.score is not None
         floor = base.score.mean - base.score.error
         small = [
-            s
-            for s in self.finished
-            if s.score
-            and s.score.mean >= floor
-            and s.verdict == "noise"
+            s for s in self.finished
+            if s.score and s.score.mean >= floor and s.verdict == Ruling.NOT_SHOWN
             and s.result.n_dimensions < base.result.n_dimensions
-        ]
+        ]  # fmt: skip
         if not small:
-            return told
+            return []
         least = min(small, key=lambda s: s.result.n_dimensions)
-        assert least.score is not None
-        return told + Told(
-            f"Within one standard error of it in fewer dimensions: {least.result.name}, "
-            f"{least.result.n_dimensions} instead of {base.result.n_dimensions} "
-            f"({self.show(least.score.mean)}).",
-            f"与之相差不超过一个标准误而维数更少的:{least.result.name},"
-            f"{least.result.n_dimensions} 维(原为 {base.result.n_dimensions} 维),"
-            f"{self.show(least.score.mean)}。",
+        return [Message("details.smaller", space=space_name(least.name), score=self._score(least),
+                        d=least.result.n_dimensions, of=base.result.n_dimensions)]  # fmt: skip
+
+    def _score(self, standing: Standing) -> ScoreValue:
+        assert standing.score is not None
+        return ScoreValue(standing.score.mean, self.judge)
+
+    def _measure(self, standing: Standing) -> Message:
+        """What the score is, and of which learner."""
+        if self.judge.task in (Task.PAIRS, Task.NONE):
+            return Message(f"measure.{self.judge.task.value}", k=self.judge.ks[0])
+        return Message(
+            "measure.learner", score=self.judge.score_name, k=standing.result.n_neighbors
         )
 
-    def _largest_gain(self, language: str) -> str:
-        """How much a space may be better, for all that these rows can tell."""
-        gains = [s for s in self.finished if s.difference and s.difference.mean > 0]
-        if not gains:
-            return "其他空间的得分都不更高。" if language == "zh" else "No other scored higher."
-        most = max(gains, key=lambda s: s.difference.mean if s.difference else 0.0)
-        assert most.difference is not None
-        gain, high = (self._points(value, language) for value in
-                      (most.difference.mean, most.difference.high))  # fmt: skip
-        if language == "zh":
-            return f"最大的提高({most.result.name},{gain},至多约 {high})在噪声之内。"
-        return f"The largest gain seen ({most.result.name}, {gain}, perhaps up to {high}) is noise."
+    def _what(self) -> Message:
+        """What is predicted."""
+        if self.answer is not None:
+            return Message("what.column", name=self.answer)
+        return Message(f"what.{self.judge.task.value}")
 
-    def _ties(self, top: Standing) -> Told:
-        tied = []
-        others = [s for s in self.finished if s is not top and s.result.name != self.reference]
-        p = holm(np.array([difference(top.result, s.result, self.judge).p for s in others]))
-        for s, adjusted in zip(others, p, strict=True):
-            if adjusted >= SIGNIFICANT:
-                tied.append(f"{s.result.name} ({s.result.n_dimensions})")
-        if not others:
-            return Told("", "")
-        if not tied:
-            return Told(
-                "It is clearly better than every other space that was finished.",
-                "它明显优于其他所有完成评估的空间。",
-            )
-        return Told(
-            f"Not to be told apart from it: {', '.join(tied[:6])}"
-            f"{f' and {len(tied) - 6} more' if len(tied) > 6 else ''}.",
-            f"与它没有明显差别的:{'、'.join(tied[:6])}{f'等 {len(tied)} 个' * (len(tied) > 6)}。",
-        )
-
-    def _what(self, language: str) -> str:
-        k = getattr(self.judge, "k", None)
-        english = {
-            "classification": f"a {k}-nearest-neighbour learner has a held-out accuracy of",
-            "regression": f"a {k}-nearest-neighbour learner has a held-out R² of",
-            "pairs": "the distance tells held-out pairs apart with an AUC of",
-            "none": f"of a held-out row's {k} nearest neighbours it keeps",
-        }
-        chinese = {
-            "classification": f"{k} 近邻学习器的留出准确率",
-            "regression": f"{k} 近邻学习器的留出 R²",
-            "pairs": "距离区分留出样本对的 AUC",
-            "none": f"留出样本的 {k} 个近邻的保留比例",
-        }
-        return (chinese if language == "zh" else english)[self.judge.task]
-
-    def _where(self, language: str) -> str:
-        if self.reference == "raw":
-            return "原始空间" if language == "zh" else "the raw space"
-        return self.reference
-
-    def _points(self, gain: float, language: str) -> str:
-        if not self.judge.is_share:
-            return f"{gain:.3f}"
-        points = f"{100 * gain:.1f}"
-        return f"{points} 个百分点" if language == "zh" else f"{points} points"
-
-    def _rows(self) -> str:
-        if self.judge.task == "pairs":
-            return counted(len(self.judge.split.folds[0].train), "pair") + " to learn from"
-        return counted(len(self.judge.X), "row")
-
-    def show(self, value: float) -> str:
-        """A score as people read it."""
-        return show_score(value, self.judge)
-
-
-def show_score(value: float, judge: Judge) -> str:
-    """A score as people read it."""
-    if judge.is_share:
-        return f"{100 * min(max(value, 0.0), 1.0):.1f} %"
-    return f"{min(value, 1.0):.3f}"
-
-
-def counted(n: int, what: str) -> str:
-    """1 row, 2 rows."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def _p(p: float | None) -> str:
-    return "?" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
+    def _columns(self, base: Standing) -> Message:
+        return Message(f"reference.{base.name}")

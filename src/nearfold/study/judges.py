@@ -1,8 +1,9 @@
 """By what a space is judged: a nearest-neighbour learner in it, pairs, or the neighbours it keeps.
 
-A judge knows the rows, what is told about them and the folds. It lets a model be fitted on the
+A judge is given the rows, the folds and how columns are prepared. It lets a model be fitted on the
 training part of a fold, places all rows of the fold in the model's space, and scores the held-out
-part in the first d' dimensions. Held-out rows are transformed, never fitted on.
+part in the first d' dimensions, for each of its own settings (the k of the learner). Held-out rows
+are prepared and transformed, never fitted on.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.metrics.pairs import PairsMixin
-from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
-from nearfold.quality.held_out import held_out_score, share_error
-from nearfold.study.folds import Fold, Split, split_rows
-from nearfold.study.pair_folds import split_pairs
-from nearfold.study.statistics import discordant_error
-from nearfold.study.told import Told
+from nearfold.study.folds import Fold, Split
+from nearfold.study.intake import StudyTable
+from nearfold.study.learner import nearest, neighbor_predictions
+from nearfold.study.question import Task
+from nearfold.study.recipes import Preparations, Recipe
+from nearfold.study.scores import SCORES, Needs, Score, ScoreName
 
 _MOST_ROWS = 3_000  # that a model which does not learn from pairs is fitted on beside them
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One held-out part in one space."""
+    """One held-out part in one space, under one setting of the judge."""
 
     score: float
-    per_row: Floats  # right or wrong, squared error, share of neighbours kept
-    predicted: Array | None = None
+    predicted: Array  # classes, probabilities, numbers, shares of neighbours kept, or distances
 
 
 @dataclass(frozen=True)
@@ -40,68 +41,89 @@ class Placed:
 
     train: Floats
     test: Floats
+    step: Any  # the fitted preparation
 
 
 class Judge:
-    """What the judges share; the score is a share of rows unless a subclass says otherwise."""
+    """What the judges share."""
 
-    task: str
-    score_name: Told
-    chance: float | None = None
+    task: Task
+    score_name: Message
     is_share = True
+    negated = False  # smaller is better for the number that is shown
+    ks: tuple[int, ...] = (0,)  # settings of the learner
     limits = (0.0, 1.0)  # no score is beyond them, and no interval
 
-    def __init__(self, X: Array, split: Split) -> None:
-        self.X = X
+    def __init__(self, table: StudyTable, split: Split, prepare: Preparations) -> None:
+        self.table = table
         self.split = split
+        self.prepare = prepare
 
-    def told_about(self, rows: Ints, model: Any = None) -> Array | None:
+    @property
+    def n(self) -> int:
+        """Rows (or pairs) that folds are made of."""
+        return len(self.table)
+
+    def labels_for(self, rows: Ints, model: Any = None) -> Array | None:
         """What a supervised model may know of these rows."""
         return None
 
-    def place(self, model: Any, fold: Fold, fit_rows: Ints) -> Placed:
-        """Fit on some training rows, transform all rows of the fold."""
+    def fit_and_transform(
+        self, model: Any, recipe: Recipe, fold: Fold, fit_rows: Ints, supervised: bool = True
+    ) -> Placed:
+        """Fit on some training rows, transform all rows of the fold; no model: the columns."""
+        step, train, test = self.prepare.fold(recipe, fold)
+        if model is None:
+            return Placed(_as_array(train), _as_array(test), step)
+        y = self.labels_for(fit_rows, model) if supervised else None
         if len(fit_rows) < len(fold.train) or not hasattr(model, "fit_transform"):
-            self.fit(model, fit_rows)
-            return self.placed(model, fold)
-        X, y = self.X[fit_rows], self.told_about(fit_rows, model)
-        Z = model.fit_transform(X) if y is None else model.fit_transform(X, y)
-        return Placed(_as_array(Z), self.place_rows(model, fold.test))
+            some = train[np.searchsorted(fold.train, fit_rows)]
+            model.fit(some) if y is None else model.fit(some, y)
+            placed = _as_array(model.transform(train))
+        else:
+            placed = _as_array(
+                model.fit_transform(train) if y is None else model.fit_transform(train, y)
+            )
+        return Placed(placed, _as_array(model.transform(test)), step)
 
-    def fit(self, model: Any, rows: Ints) -> None:
-        """Fit a model on these rows and what is told about them."""
-        y = self.told_about(rows, model)
-        model.fit(self.X[rows]) if y is None else model.fit(self.X[rows], y)
+    def fit(self, model: Any, recipe: Recipe, rows: Ints, fit_rows: Ints, supervised: bool) -> Any:
+        """Fit a preparation on these rows and a model on some of them; returns the preparation."""
+        step, prepared = self.prepare.fitted(recipe, rows)
+        if model is not None:
+            y = self.labels_for(fit_rows, model) if supervised else None
+            some = prepared[np.searchsorted(rows, fit_rows)]
+            model.fit(some) if y is None else model.fit(some, y)
+        return step
 
-    def placed(self, model: Any, fold: Fold) -> Placed:
-        """The rows of a fold in the space of a fitted model."""
-        return Placed(self.place_rows(model, fold.train), self.place_rows(model, fold.test))
-
-    def place_rows(self, model: Any, rows: Ints) -> Floats:
+    def place_rows(self, step: Any, model: Any, rows: Ints) -> Floats:
         """Any rows in the space of a fitted model."""
-        return _as_array(model.transform(self.X[rows]))
+        prepared = step.encode(self.table.cells.take(rows))
+        return _as_array(prepared if model is None else model.transform(prepared))
 
-    def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
-        """The held-out part in the first d dimensions."""
+    def evaluate(self, placed: Placed, fold: Fold, d: int, metric: str) -> list[Outcome]:
+        """The held-out part in the first d dimensions, once for each setting of the judge."""
         raise TypeError(f"{type(self).__name__} does not say how it scores.")
 
-    def chance_scores(self) -> Floats | None:
+    def contributions(self, outcomes: list[tuple[Fold, Outcome]]) -> Floats:
+        """What each row adds to the score, (repeats, n); NaN where a row was not judged."""
+        raise TypeError(f"{type(self).__name__} does not say what rows add.")
+
+    def guesses(self) -> list[tuple[Fold, Outcome]] | None:
         """What can be had without looking at the columns, fold by fold."""
         return None
 
-    def error_floor(self, score: float, n: int) -> float:
-        """Least standard error of a score over n held-out rows."""
-        return share_error(score, n) if self.is_share else 0.0
+    def independent_rows(self) -> float | None:
+        """Independent trials that the score is worth at most, if it is a bounded one."""
+        return None
 
-    def difference_floor(self, ours: Floats, theirs: Floats) -> float:
-        """Least standard error of the difference of two scores over the same rows."""
-        return 0.0
+    def clusters(self) -> Array | None:
+        """Rows with the same number are not independent of each other."""
+        from nearfold.study.folds import units
 
-    def paired_p(self, ours: Floats, theirs: Floats) -> float:
-        """Of no difference between two spaces on the same rows (t-test of the differences)."""
-        from scipy.stats import ttest_rel
+        return units(self.table.copies, self.table.group)
 
-        return 1.0 if np.array_equal(ours, theirs) else float(ttest_rel(ours, theirs).pvalue)
+    def _empty(self) -> Floats:
+        return np.full((self.split.n_repeats, self.n), np.nan)
 
 
 def _as_array(Z: Any) -> Floats:
@@ -120,27 +142,33 @@ def _is_ours(model: Any) -> bool:
 
 
 class LearnerJudge(Judge):
-    """A k-nearest-neighbour learner: held-out accuracy for a label, R^2 for a target."""
+    """A k-nearest-neighbour learner and a score of its held-out predictions."""
 
     def __init__(
-        self, X: Array, y: Array, *, task: str, k: int, weights: str = "uniform", **split: Any
+        self,
+        table: StudyTable,
+        split: Split,
+        prepare: Preparations,
+        *,
+        score: Score,
+        ks: tuple[int, ...],
+        weights: str = "uniform",
     ) -> None:
-        super().__init__(X, split_rows(X, y if task == "classification" else None, **split))
-        self.y = y
-        self.task = task
-        self.k = k
+        super().__init__(table, split, prepare)
+        assert table.y is not None
+        self.score = score
+        self.task = Task(score.task)
+        self.y = table.y
+        self.ks = ks
         self.weights = weights
-        self.is_share = task == "classification"
-        if self.is_share:
-            self.score_name = Told("accuracy", "准确率")
-            self.chance = float(np.unique(y, return_counts=True)[1].max() / len(y))
-        else:
-            self.score_name = Told("R²", "R²")
-            self.chance = 0.0
-            self._unit = float(np.abs(y).max()) or 1.0  # so that no square overflows or vanishes
-            self.limits = (-np.inf, 1.0)
+        self.is_share, self.negated, self.limits = score.is_share, score.negated, score.limits
+        self.score_name = Message(f"score.{score.name.value}")
+        self.classes = np.unique(self.y) if self.task == Task.CLASSIFICATION else None
+        self.truth = self.y if self.classes is None else np.searchsorted(self.classes, self.y)
+        # One prior for all folds: that of a fold's training rows would tell of the held-out ones.
+        self.prior = None if self.classes is None else np.bincount(self.truth) / len(self.truth)
 
-    def told_about(self, rows: Ints, model: Any = None) -> Array:
+    def labels_for(self, rows: Ints, model: Any = None) -> Array:
         """Their labels or targets; to a model of another package classes go by number.
 
         Not all of them take text (UMAP does not); ours keep the labels as they are.
@@ -148,80 +176,92 @@ class LearnerJudge(Judge):
         y = self.y[rows]
         if model is None or y.dtype.kind in "fiub" or _is_ours(model):
             return y
-        return np.asarray(np.searchsorted(np.unique(self.y), y))
+        return np.asarray(self.truth[rows])
 
-    def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
-        """The learner's score on the held-out rows."""
-        y = self.y if self.is_share else self.y / self._unit
-        held_out = held_out_score(
-            np.ascontiguousarray(placed.train[:, :d]),
-            y[fold.train],
-            np.ascontiguousarray(placed.test[:, :d]),
-            y[fold.test],
-            n_neighbors=min(self.k, len(fold.train)),
-            task=self.task,
-            weights=self.weights,
+    def evaluate(self, placed: Placed, fold: Fold, d: int, metric: str) -> list[Outcome]:
+        """The learner's score on the held-out rows for each k."""
+        ks = [min(k, len(placed.train)) for k in self.ks]
+        distances, rows = nearest(placed.train[:, :d], placed.test[:, :d], max(ks), metric)
+        answers = self.truth[fold.train][rows]
+        predicted = neighbor_predictions(
+            distances, answers, sorted(set(ks)), self.score.needs, self.weights, self.prior
         )
-        return Outcome(held_out.score, held_out.per_row, held_out.predictions)
+        by_k = dict(zip(sorted(set(ks)), predicted, strict=True))
+        truth = self.truth[fold.test]
+        return [Outcome(self.score.value(truth, by_k[k]), by_k[k]) for k in ks]
 
-    def chance_scores(self) -> Floats:
-        """The most frequent label or the mean target of the training rows."""
-        scores = []
+    def contributions(self, outcomes: list[tuple[Fold, Outcome]]) -> Floats:
+        """Of the predictions of each repeat, pooled over its folds."""
+        found = self._empty()
+        for repeat in range(self.split.n_repeats):
+            parts = [(f, o) for f, o in outcomes if f.repeat == repeat and f.judged]
+            if parts:
+                rows = np.concatenate([fold.test for fold, _ in parts])
+                predicted = np.concatenate([outcome.predicted for _, outcome in parts])
+                found[repeat, rows] = self.score.influence(self.truth[rows], predicted)
+        return found
+
+    def guesses(self) -> list[tuple[Fold, Outcome]]:
+        """The most frequent class, the shares of the classes, or the middle of the target."""
+        found = []
         for fold in self.split.folds:
-            known, truth = self.y[fold.train], self.y[fold.test]
-            if self.is_share:
-                value, count = np.unique(known, return_counts=True)
-                scores.append(np.mean(truth == value[count.argmax()]))
+            known, n = self.truth[fold.train], len(fold.test)
+            if self.score.needs == Needs.NUMBERS:
+                middle = np.median if self.score.name == ScoreName.MAE else np.mean
+                predicted = np.full(n, float(middle(known)))
+            elif self.score.needs == Needs.LABELS:
+                predicted = np.full(n, int(np.bincount(known).argmax()))
             else:
-                scores.append(0.0)
-        return np.array(scores)
+                assert self.prior is not None
+                predicted = np.tile(self.prior, (n, 1))
+            found.append(
+                (fold, Outcome(self.score.value(self.truth[fold.test], predicted), predicted))
+            )
+        return found
 
-    def difference_floor(self, ours: Floats, theirs: Floats) -> float:
-        """From the rows on which the two learners differ."""
-        return discordant_error(ours, theirs) if self.is_share else 0.0
-
-    def paired_p(self, ours: Floats, theirs: Floats) -> float:
-        """Right or wrong: McNemar's exact test."""
-        if not self.is_share:
-            return super().paired_p(ours, theirs)
-        from scipy.stats import binomtest
-
-        only_ours = int(np.count_nonzero(ours > theirs))
-        differ = only_ours + int(np.count_nonzero(ours < theirs))
-        return float(binomtest(only_ours, differ).pvalue) if differ else 1.0
+    def independent_rows(self) -> float | None:
+        """Of the judged rows; a mean over classes is no surer than its smallest class."""
+        return self.score.independent_rows(self.truth[self.split.judged])
 
 
 class NeighborJudge(Judge):
     """No label, no target: which share of a held-out row's k nearest training rows is kept.
 
-    The neighbours to be kept are those in `original`, the columns as they are or scaled.
+    The neighbours to be kept are those among the columns as `original` prepares them.
     """
 
-    task = "none"
-    score_name = Told("neighbours kept", "保留的近邻")
+    task = Task.NONE
+    score_name = Message("score.kept")
 
-    def __init__(self, X: Array, original: Array, *, k: int, **split: Any) -> None:
-        super().__init__(X, split_rows(X, None, **split))
+    def __init__(
+        self, table: StudyTable, split: Split, prepare: Preparations, *, original: Recipe, k: int
+    ) -> None:
+        super().__init__(table, split, prepare)
         self.original = original
-        self.k = k
+        self.ks = (k,)
         self._nearest: dict[int, Ints] = {}
 
-    def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
-        """Mean share kept."""
-        k = min(self.k, len(fold.train))
-        key = id(fold)
-        if key not in self._nearest:
-            self._nearest[key] = _nearest(self.original[fold.train], self.original[fold.test], k)
-        found = _nearest(
-            np.ascontiguousarray(placed.train[:, :d]), np.ascontiguousarray(placed.test[:, :d]), k
-        )
-        wanted = self._nearest[key]
+    def evaluate(self, placed: Placed, fold: Fold, d: int, metric: str) -> list[Outcome]:
+        """Share kept, row by row."""
+        k = min(self.ks[0], len(fold.train))
+        if id(fold) not in self._nearest:
+            _, train, test = self.prepare.fold(self.original, fold)
+            self._nearest[id(fold)] = nearest(train, test, k, self.original.metric)[1]
+        found = nearest(placed.train[:, :d], placed.test[:, :d], k, metric)[1]
+        wanted = self._nearest[id(fold)]
         kept = (found[:, :, None] == wanted[:, None, :]).any(axis=2).mean(axis=1)
-        return Outcome(float(kept.mean()), kept)
+        return [Outcome(float(kept.mean()), kept)]
 
+    def contributions(self, outcomes: list[tuple[Fold, Outcome]]) -> Floats:
+        """The share kept of each row."""
+        found = self._empty()
+        for fold, outcome in outcomes:
+            found[fold.repeat, fold.test] = outcome.predicted
+        return found
 
-def _nearest(rows: Array, queries: Array, k: int) -> Ints:
-    return np.asarray(build_index(rows, metric="euclidean", k_hint=k).nearest(queries, k)[1])
+    def independent_rows(self) -> float:
+        """The judged rows."""
+        return float(len(self.split.judged))
 
 
 class PairJudge(Judge):
@@ -230,42 +270,77 @@ class PairJudge(Judge):
     Pairs are held out, rows are not: a model may look at the columns of all rows.
     """
 
-    task = "pairs"
-    score_name = Told("AUC", "AUC")
-    chance = 0.5
+    task = Task.PAIRS
+    score_name = Message("score.pairs")
     is_share = False
 
-    def __init__(self, X: Array, pairs: Ints, alike: Array, **split: Any) -> None:
-        super().__init__(X, split_pairs(pairs, alike, len(X), **split))
+    def __init__(
+        self, table: StudyTable, split: Split, prepare: Preparations, pairs: Ints, alike: Array
+    ) -> None:
+        super().__init__(table, split, prepare)
         self.pairs = pairs
         self.alike = alike
 
-    def place(self, model: Any, fold: Fold, fit_rows: Ints) -> Placed:
-        """Fit on the training pairs; the rows of the held-out pairs, side by side."""
-        self.fit(model, fold.train)
-        Z = _as_array(model.transform(self.X))
-        return Placed(Z, Z)
+    @property
+    def n(self) -> int:
+        """Pairs."""
+        return len(self.pairs)
 
-    def fit(self, model: Any, rows: Ints) -> None:
+    def fit_and_transform(
+        self, model: Any, recipe: Recipe, fold: Fold, fit_rows: Ints, supervised: bool = True
+    ) -> Placed:
+        """Fit on the training pairs; all rows in the space."""
+        step = self.fit(model, recipe, fold.train, fold.train, supervised)
+        Z = self.place_rows(step, model, np.arange(len(self.table)))
+        return Placed(Z, Z, step)
+
+    def fit(self, model: Any, recipe: Recipe, rows: Ints, fit_rows: Ints, supervised: bool) -> Any:
         """Fit on these pairs (their numbers), if the model takes pairs, else on rows."""
-        steps = [step for _, step in getattr(model, "steps", [("", model)])]
+        step, X = self.prepare.fitted(recipe, np.arange(len(self.table)))
+        if model is None:
+            return step
+        steps = [inner for _, inner in getattr(model, "steps", [("", model)])]
         if not isinstance(steps[-1], PairsMixin):
-            model.fit(self.X[:: -(-len(self.X) // _MOST_ROWS)])
-            return
-        X = self.X
-        for step in steps[:-1]:
-            X = step.fit_transform(X)
+            model.fit(X[:: -(-len(X) // _MOST_ROWS)])
+            return step
+        for inner in steps[:-1]:
+            X = inner.fit_transform(X)
         sign = np.where(self.alike[rows], 1, -1)
         steps[-1].fit(X, pairs=np.column_stack([self.pairs[rows], sign]))
+        return step
 
-    def score(self, placed: Placed, fold: Fold, d: int) -> Outcome:
+    def evaluate(self, placed: Placed, fold: Fold, d: int, metric: str) -> list[Outcome]:
         """Area under the curve: the chance that a must-link pair is the nearer of two."""
-        from sklearn.metrics import roc_auc_score
-
         a, b = self.pairs[fold.test].T
-        distance = np.linalg.norm(placed.test[a, :d] - placed.test[b, :d], axis=1)
-        return Outcome(float(roc_auc_score(self.alike[fold.test], -distance)), -distance)
+        apart = placed.test[a, :d] - placed.test[b, :d]
+        order = 1 if metric == "cityblock" else 2
+        near = -np.linalg.norm(apart, ord=order, axis=1)
+        return [Outcome(float(self._influence(fold, near).mean()), near)]
 
-    def chance_scores(self) -> Floats:
-        """One half."""
-        return np.full(len(self.split.folds), 0.5)
+    def _influence(self, fold: Fold, near: Floats) -> Floats:
+        predicted = np.column_stack([-near, near])
+        return SCORES[ScoreName.ROC_AUC].influence(self.alike[fold.test].astype(int), predicted)
+
+    def contributions(self, outcomes: list[tuple[Fold, Outcome]]) -> Floats:
+        """Fold by fold: distances of different models have no common scale."""
+        found = self._empty()
+        for fold, outcome in outcomes:
+            found[fold.repeat, fold.test] = self._influence(fold, outcome.predicted)
+        return found
+
+    def guesses(self) -> list[tuple[Fold, Outcome]]:
+        """Distances that tell nothing: one half."""
+        return [(fold, Outcome(0.5, np.zeros(len(fold.test)))) for fold in self.split.folds]
+
+    def clusters(self) -> Array:
+        """Pairs that share rows."""
+        from nearfold.study.pair_folds import joined_rows
+
+        joined = joined_rows(self.pairs, len(self.table))
+        few = len(np.unique(joined)) < 20  # nearly all are linked: then by the first row alone
+        return self.pairs[:, 0] if few else joined
+
+    def independent_rows(self) -> float:
+        """Twice the pairs of the rarer kind among those judged."""
+        judged = self.alike[self.split.judged]
+        return 2.0 * float(min(judged.sum(), (~judged).sum()))

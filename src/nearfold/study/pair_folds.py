@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array, Ints
 from nearfold.study.folds import Fold, Split, split_rows
-from nearfold.study.told import Told
 
 _HALVINGS = 5
 _LEAST = 5  # pairs of each kind, to learn from and to judge by
@@ -36,25 +36,18 @@ def split_pairs(
     largest = int(np.bincount(group).max())
     if largest * 2 * n_folds <= len(pairs):
         folds = split_rows(
-            group[:, None].astype(np.float64),
+            group,
             alike,
             n_folds=n_folds,
             n_repeats=n_repeats,
             set_aside=False,
             random_state=random_state,
         ).folds
-        notices: list[Told] = []
+        notices: list[Message] = []
     else:
         folds = _halves(pairs, n, _HALVINGS if n_repeats is None else n_repeats, random_state)
         used = sum(len(fold.train) for fold in folds) / len(folds)
-        notices = [
-            Told(
-                f"Most pairs are linked through shared rows, so rows are split in halves: about "
-                f"{used:.0f} of {len(pairs):,} pairs are learned from, and as many are judged.",
-                f"多数样本对通过共同的行相连,因此把行对半划分:{len(pairs):,} 对中约 {used:.0f} 对"
-                "用于学习,同样多的用于评估。",
-            )
-        ]
+        notices = [Message("study.halves", used=round(used), of=len(pairs))]
     for fold in folds:
         for part in (fold.train, fold.test):
             _refuse_few(alike[part])

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks import get_memory, require_memory, reserve_memory, show_bytes
+from nearfold.columns.cells import Cells
 from nearfold.errors import ApproximationWarning, warn
 from nearfold.inputs import check_rows
+from nearfold.messages import Message
 from nearfold.notation import Array, Ints
-from nearfold.study.told import Told
 
 _COPIES = 6
 _SHARE = 2  # copies take at most 1 / _SHARE of the budget
@@ -26,26 +27,26 @@ _FEWEST = 200  # rows that a sample has at least
 _ADVICE = "Give fewer columns, or a sample of the rows."
 
 
-def read_rows(X: Any) -> Array:
-    """X as a dense table of finite floats; refused where its conversion would not fit."""
+def read_rows(X: Any, finite: bool = True) -> Array:
+    """X as a dense table of floats, finite unless told otherwise; refused if it does not fit."""
     if getattr(getattr(X, "dtype", None), "kind", "") != "f":
         shape = np.shape(X) if not hasattr(X, "shape") else X.shape
         if len(shape) == 2:
             needed = 8.0 * shape[0] * shape[1]
             require_memory(needed, f"a table of {shape[0]:,} x {shape[1]:,} numbers", _ADVICE)
-    return np.asarray(check_rows(X))
+    return np.asarray(check_rows(X, finite=finite))
 
 
-def rows_within_budget(X: Array, label: Array | None, random_state: int) -> Ints | None:
+def rows_within_budget(X: Any, label: Array | None, random_state: int) -> Ints | None:
     """Rows to study, in order, with classes in proportion; None: all of them."""
-    n = len(X)
-    row_bytes = max(1, X.shape[1] * X.itemsize)
+    n, width, itemsize = _footprint(X)
+    row_bytes = max(1, width * itemsize)
     most = get_memory() // (_SHARE * _COPIES * row_bytes)
     if n <= most:
         return None
     fewest = min(n, _FEWEST if label is None else max(_FEWEST, 10 * len(np.unique(label))))
     needed = _SHARE * _COPIES * row_bytes * fewest
-    require_memory(needed, f"a study of {fewest:,} rows of {X.shape[1]:,} columns", _ADVICE)
+    require_memory(needed, f"a study of {fewest:,} rows of {width:,} columns", _ADVICE)
     return sample_by_class(label, n, int(most), np.random.default_rng(random_state))
 
 
@@ -66,26 +67,30 @@ def sample_by_class(label: Array | None, n: int, most: int, draw: np.random.Gene
 
 
 @contextmanager
-def room_for(X: Array) -> Iterator[None]:
+def room_for(X: Any) -> Iterator[None]:
     """Leave room for the copies that a study of X makes."""
-    with reserve_memory(_COPIES * X.nbytes):
+    n, width, itemsize = _footprint(X)
+    with reserve_memory(_COPIES * n * width * itemsize):
         yield
 
 
-def require_copies(X: Array) -> None:
+def require_copies(X: Any) -> None:
     """Raise unless the copies that a study of all of X makes fit the budget."""
-    what = f"a study of {len(X):,} x {X.shape[1]:,} numbers"
-    require_memory(_SHARE * _COPIES * X.nbytes, what, _ADVICE)
+    n, width, itemsize = _footprint(X)
+    what = f"a study of {n:,} x {width:,} numbers"
+    require_memory(_SHARE * _COPIES * n * width * itemsize, what, _ADVICE)
 
 
-def sample_notice(rows: Ints, n: int) -> Told:
+def _footprint(X: Any) -> tuple[int, int, int]:
+    """Rows, columns and bytes of a number, of an array or of cells once they are encoded."""
+    if isinstance(X, Cells):
+        return len(X), X.width, X.numbers.itemsize
+    return len(X), X.shape[1], X.itemsize
+
+
+def sample_notice(rows: Ints, n: int) -> Message:
     """What is said of a sample."""
-    budget = show_bytes(get_memory())
-    return Told(
-        f"A sample of {len(rows):,} of the {n:,} rows is used, so that the copies made of it fit "
-        f"the memory budget ({budget}).",
-        f"为使所需内存不超过预算({budget}),只使用了 {n:,} 行中的 {len(rows):,} 行。",
-    )
+    return Message("study.sampled", n=len(rows), of=n, budget=show_bytes(get_memory()))
 
 
 def sampled_table(X: Array, y: Array | None, label: Array | None, seed: int) -> tuple[Any, Any]:
@@ -93,7 +98,7 @@ def sampled_table(X: Array, y: Array | None, label: Array | None, seed: int) -> 
     rows = rows_within_budget(X, label, seed)
     if rows is None:
         return X, y
-    warn(sample_notice(rows, len(X)).en, ApproximationWarning)
+    warn(str(sample_notice(rows, len(X))), ApproximationWarning)
     return X[rows], None if y is None else y[rows]
 
 

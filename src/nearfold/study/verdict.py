@@ -1,21 +1,31 @@
-"""Who won, by how much, and whether that is more than noise.
+"""Which space is best, by how much, and what these rows can show.
 
-Every space is compared with the reference on the same folds, and the p-values are adjusted for
-their number (Holm). A space is better only if its adjusted p is below 5 %. The winner is the best
-of the better ones, and must beat chance as well; if there is none, that is said.
+Every space is compared with the reference row by row (significance.py); intervals and p-values
+are corrected for the number of spaces. The reference is the better one of the raw and the scaled
+columns, under the same learner. A space is better only if its adjusted p is below 5 % and it is
+better than guessing. Of the better spaces that are within one standard error of the best, the
+winner is the simplest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.notation import Floats
+from nearfold.notation import Floats, Ints
+from nearfold.study.candidates import always_tried
 from nearfold.study.judges import Judge
-from nearfold.study.statistics import Estimate, estimate, holm
-from nearfold.study.trial import FINISHED, SpaceResult
+from nearfold.study.question import Ruling, Status
+from nearfold.study.significance import (
+    Contrast,
+    Interval,
+    above_chance,
+    compare_to_reference,
+    score_interval,
+)
+from nearfold.study.trial import SpaceResult
 
 SIGNIFICANT = 0.05
 
@@ -25,10 +35,19 @@ class Standing:
     """A space's place on the leaderboard."""
 
     result: SpaceResult
-    score: Estimate | None
-    difference: Estimate | None  # to the reference
-    p: float | None  # adjusted
-    verdict: str  # reference, better, worse, noise, uncompared, unfinished, failed
+    score: Interval | None
+    difference: Contrast | None  # to the reference; interval and p corrected for all comparisons
+    verdict: Ruling
+
+    @property
+    def name(self) -> str:
+        """Of the space."""
+        return self.result.name
+
+    @property
+    def p(self) -> float | None:
+        """Adjusted for the number of comparisons."""
+        return None if self.difference is None else self.difference.p
 
 
 @dataclass(frozen=True)
@@ -36,94 +55,142 @@ class Verdict:
     """The leaderboard, best first, and who won."""
 
     standings: tuple[Standing, ...]
-    reference: str
+    reference: str | None
     winner: str | None
     beats_chance: bool
+    chance: float | None  # the score of guessing, on the rows that are judged
+    n_compared: int  # spaces that were compared with the reference
+    tied: tuple[str, ...] = ()  # better spaces that are not clearly below the best one
+    detectable: float | None = None  # a gain that these rows would have shown
 
     def of(self, name: str) -> Standing:
         """The standing of a space."""
         for standing in self.standings:
-            if standing.result.name.lower() == name.lower():
+            if standing.name.lower() == name.lower():
                 return standing
-        tried = ", ".join(s.result.name for s in self.standings)
+        tried = ", ".join(s.name for s in self.standings)
         raise InputError(f"there is no space {name!r} here; tried were {tried}.")
 
 
-def judge_results(results: list[SpaceResult], judge: Judge, reference: str) -> Verdict:
+class _Rows:
+    """What the rows add to the score of each finished space."""
+
+    def __init__(self, finished: list[SpaceResult], judge: Judge) -> None:
+        self.judge = judge
+        self.names = [r.name for r in finished]
+        self.psi = np.array([judge.contributions(r.judged) for r in finished])
+        self.fold = _folds_of_rows(judge)
+        self.cluster = judge.clusters()
+        guesses = judge.guesses()
+        self.chance = None if guesses is None else judge.contributions(guesses)
+
+    def options(self) -> dict[str, object]:
+        return {"cluster": self.cluster, "test_train_ratio": self.judge.split.test_train_ratio}
+
+    def contrasts(self, base: str, others: list[str]) -> list[Contrast]:
+        """Of these spaces to another one."""
+        at = [self.names.index(name) for name in [base, *others]]
+        return compare_to_reference(self.psi[at], 0, self.fold, **self.options())[1:]  # type: ignore[arg-type]
+
+    def score(self, name: str) -> Interval:
+        psi = self.psi[self.names.index(name)]
+        return score_interval(psi, self.fold, limits=self.judge.limits,
+                              independent_rows=self.judge.independent_rows(), **self.options())  # type: ignore[arg-type] # fmt: skip
+
+    def above_chance(self) -> set[str]:
+        """Names of the spaces that do better than a guess without the columns."""
+        if self.chance is None or not self.names:
+            return set(self.names)
+        found = above_chance(self.psi, self.chance, self.fold, **self.options())  # type: ignore[arg-type]
+        return {
+            n
+            for n, c in zip(self.names, found, strict=True)
+            if c.difference > 0 and c.p < SIGNIFICANT
+        }
+
+
+def _folds_of_rows(judge: Judge) -> Ints:
+    fold = np.zeros((judge.split.n_repeats, judge.n), dtype=np.int64)
+    for i, part in enumerate(judge.split.folds):
+        fold[part.repeat, part.test] = i
+    return fold
+
+
+def judge_results(results: list[SpaceResult], judge: Judge) -> Verdict:
     """Compare all finished spaces with the reference."""
-    finished = [r for r in results if r.status == FINISHED]
-    base = next((r for r in finished if r.name == reference), None)
-    others = [r for r in finished if r is not base]
-    differences = [difference(r, base, judge) for r in others] if base is not None else []
-    adjusted = holm(np.array([d.p for d in differences]))
-    standings = []
-    for result in results:
-        score = _score(result, judge) if len(result.scores) else None
-        if result.status != FINISHED:
-            standings.append(Standing(result, score, None, None, result.status))
-        elif base is None:
-            standings.append(Standing(result, score, None, None, "uncompared"))
-        elif result is base:
-            standings.append(Standing(result, score, None, None, "reference"))
-        else:
-            i = others.index(result)
-            p = float(adjusted[i])
-            standings.append(Standing(result, score, differences[i], p, _word(differences[i], p)))
+    finished = [r for r in results if r.status == Status.FINISHED]
+    rows = _Rows(finished, judge)
+    scores = {name: rows.score(name) for name in rows.names}
+    reference = choose_reference(scores, judge)
+    others = [name for name in rows.names if name != reference]
+    contrasts: dict[str, Contrast] = {}
+    if reference is not None:
+        contrasts = dict(zip(others, rows.contrasts(reference, others), strict=True))
+    standings = [_standing(r, scores, contrasts, reference, judge) for r in results]
     standings.sort(key=_order)
-    above = _above_chance(finished, judge)
-    better = [s for s in standings if s.verdict == "better" and s.result.name in above]
-    winner = better[0].result.name if better else None
-    return Verdict(tuple(standings), reference, winner, bool(above))
+    above = rows.above_chance()
+    better = [s for s in standings if s.verdict == Ruling.BETTER and s.name in above]
+    winner, tied = _simplest(better, rows)
+    chance = None if rows.chance is None else float(np.nanmean(rows.chance))
+    gains = [c.detectable for c in contrasts.values() if np.isfinite(c.detectable)]
+    return Verdict(
+        tuple(standings), reference, winner, bool(above), chance, len(contrasts), tied,
+        float(np.median(gains)) if gains else None,
+    )  # fmt: skip
 
 
-def _order(standing: Standing) -> tuple[int, float]:
-    done = standing.result.status == FINISHED
-    return (0 if done else 1, -standing.score.mean if standing.score else 0.0)
+def choose_reference(scores: dict[str, Interval], judge: Judge) -> str | None:
+    """The better one of the spaces that are always tried."""
+    known = [name for name in always_tried(judge.task) if name in scores]
+    return max(known, key=lambda name: scores[name].mean, default=None)
 
 
-def _word(difference: Estimate, p: float) -> str:
-    if p >= SIGNIFICANT:
-        return "noise"
-    return "better" if difference.mean > 0 else "worse"
+def _standing(
+    result: SpaceResult,
+    scores: dict[str, Interval],
+    contrasts: dict[str, Contrast],
+    reference: str | None,
+    judge: Judge,
+) -> Standing:
+    if result.status != Status.FINISHED:
+        score = _partial(result, judge) if len(result.scores) else None
+        return Standing(result, score, None, Ruling(result.status.value))
+    score, difference = scores[result.name], contrasts.get(result.name)
+    if reference is None:
+        return Standing(result, score, None, Ruling.UNCOMPARED)
+    if difference is None:
+        return Standing(result, score, None, Ruling.REFERENCE)
+    ruling = Ruling.NOT_SHOWN
+    if difference.p < SIGNIFICANT:
+        ruling = Ruling.BETTER if difference.difference > 0 else Ruling.WORSE
+    return Standing(result, score, difference, ruling)
 
 
-def odds_of(judge: Judge) -> float:
-    """Held-out rows per training row."""
-    return float(np.mean([len(f.test) / len(f.train) for f in judge.split.folds]))
+def _partial(result: SpaceResult, judge: Judge) -> Interval:
+    """The score of the folds that were finished, without a claim of its precision."""
+    mean = float(np.nanmean(judge.contributions(result.judged)))
+    return Interval(mean, np.nan, np.nan, np.nan)
 
 
-def _rows(result: SpaceResult) -> Floats:
-    """What became of each held-out row, over one repeat."""
-    parts = zip(result.outcomes, result.repeats, strict=True)
-    return np.concatenate([o.per_row for o, repeat in parts if repeat == 0])
+def _order(standing: Standing) -> tuple[int, float, int]:
+    done = standing.result.status == Status.FINISHED
+    score = -standing.score.mean if standing.score else 0.0
+    return (0 if done else 1, score, standing.result.candidate.complexity)
 
 
-def _score(result: SpaceResult, judge: Judge) -> Estimate:
-    scores = result.fold_scores
-    floor = judge.error_floor(float(scores.mean()), len(_rows(result)))
-    found = estimate(scores, odds_of(judge), floor)
-    low, high = np.clip([found.low, found.high], *judge.limits)
-    return replace(found, low=float(low), high=float(high))
+def _simplest(better: list[Standing], rows: _Rows) -> tuple[str | None, tuple[str, ...]]:
+    """The simplest of the better spaces within one standard error of the best; all of those."""
+    if not better:
+        return None, ()
+    best, rest = better[0], better[1:]
+    behind = rows.contrasts(best.name, [s.name for s in rest]) if rest else []
+    tied = [best] + [s for s, c in zip(rest, behind, strict=True) if -c.difference <= c.error]
+    simplest = min(tied, key=lambda s: (s.result.candidate.complexity, _order(s)))
+    return simplest.name, tuple(s.name for s in tied if s is not simplest)
 
 
-def difference(result: SpaceResult, base: SpaceResult, judge: Judge) -> Estimate:
-    """Of two finished spaces, over the same folds."""
-    floor = judge.difference_floor(_rows(result), _rows(base))
-    return estimate(result.fold_scores - base.fold_scores, odds_of(judge), floor)
-
-
-def _above_chance(finished: list[SpaceResult], judge: Judge) -> set[str]:
-    """Names of the spaces that do better than a guess without the columns."""
-    chance = judge.chance_scores()
-    if chance is None:
-        return {r.name for r in finished}
-    found = []
-    for result in finished:
-        floor = judge.error_floor(float(result.fold_scores.mean()), len(_rows(result)))
-        found.append(estimate(result.fold_scores - chance, odds_of(judge), floor))
-    adjusted = holm(np.array([e.p for e in found]))
-    return {
-        r.name
-        for r, e, p in zip(finished, found, adjusted, strict=True)
-        if e.mean > 0 and p < SIGNIFICANT
-    }
+def row_scores(result: SpaceResult, judge: Judge) -> Floats:
+    """What each row adds to the score of a space, averaged over repeats; NaN if never judged."""
+    psi = judge.contributions(result.judged)
+    seen = np.isfinite(psi).sum(axis=0)
+    return np.where(seen > 0, np.nansum(psi, axis=0) / np.maximum(seen, 1), np.nan)

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
+from nearfold.columns.cells import Cells
 from nearfold.errors import Cancelled
-from nearfold.notation import Array
 from nearfold.run import ProgressCallback, one_blas_thread
 
 _SMALL = 1_000_000  # cells
@@ -30,7 +30,8 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None, tell: ProgressCallback) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._start = time.monotonic()
+        self._end = None if seconds is None else self._start + seconds
         self._tell = tell
         self._where: tuple[str, int, int | None] = ("", 0, None)
 
@@ -38,6 +39,14 @@ class Deadline:
         """Where the work is, as told to whoever listens outside."""
         self._where = (label, done, total)
         self(label, done, total)
+
+    def foresee(self, done: int, total: int) -> None:
+        """Stop now if the folds that are left would end far beyond the time."""
+        if self._end is None or done == total:
+            return
+        each = (time.monotonic() - self._start) / done
+        if time.monotonic() + (total - done) * each > self._end + 0.5 * each:
+            raise TimeIsUp("its share of the time would not be enough")
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
         """A step inside is over."""
@@ -94,13 +103,14 @@ def resident_bytes() -> int | None:
 
 
 @contextmanager
-def hearing() -> Iterator[list[warnings.WarningMessage]]:
+def collect_warnings() -> Iterator[list[warnings.WarningMessage]]:
     """Collect warnings instead of showing them."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         yield heard
 
 
-def threads_for(X: Array) -> AbstractContextManager[None]:
+def threads_for(cells: Cells) -> AbstractContextManager[None]:
     """One BLAS thread for small tables, whose many small products are not worth waking a second."""
-    return one_blas_thread() if X.size < _SMALL else nullcontext()
+    small = len(cells) * cells.width < _SMALL
+    return one_blas_thread() if small else nullcontext()

@@ -1,4 +1,4 @@
-"""What is told about rows: a label or a target, checked in one place."""
+"""Labels and targets, checked in one place."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 from nearfold.errors import InputError, warn
 from nearfold.notation import Array
+from nearfold.raw_values import refuse_missing
+from nearfold.study.question import Task
 
 _MANY = 20  # distinct whole numbers, and one in twenty rows: more are a target, not classes
 
 
-def check_answers(y: Any, n: int, task: str | None = None) -> tuple[Array, str]:
+def check_targets(y: Any, n: int, task: str | None = None) -> tuple[Array, Task]:
     """y as a vector of n labels (numbers or texts) or of finite targets, and which it is."""
-    if task not in (None, "classification", "regression"):
+    if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
         raise InputError(f"task={task!r}: there are classification and regression.")
+    refuse_missing(y)
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -24,48 +27,45 @@ def check_answers(y: Any, n: int, task: str | None = None) -> tuple[Array, str]:
     if y.dtype.kind not in "fiubUS":
         y = _plain(y)
     if y.dtype.kind == "f":
-        wrong = np.isnan(y) if task == "classification" else ~np.isfinite(y)
+        wrong = np.isnan(y) if task == Task.CLASSIFICATION else ~np.isfinite(y)
         if wrong.any():
             raise InputError(
                 f"y holds {int(wrong.sum())} NaN or infinite values: leave those rows out."
             )
-    task = task or _task_of(y)
-    if task == "classification" and y.dtype.kind == "f":
+    task = Task(task) if task else _task_of(y)
+    if task == Task.CLASSIFICATION and y.dtype.kind == "f":
         whole = bool(np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)))
         y = y.astype(np.int64) if whole else y.astype(str)  # labels are names, not measures
-    if task == "regression":
+    if task == Task.REGRESSION:
         try:
             y = y.astype(np.float64)
         except ValueError:
             raise InputError("a target is a number in each row; y holds text.") from None
     if (y == y[0]).all():
-        what = "target" if task == "regression" else "label"
+        what = "target" if task == Task.REGRESSION else "label"
         raise InputError(f"all rows have the same {what}: there is nothing to learn.")
-    return y, task
+    return y, Task(task)
 
 
 def _plain(y: Array) -> Array:
-    """Objects as numbers, if all are numbers, else as texts; None is no label."""
-    missing = sum(value is None for value in y.tolist())
-    if missing:
-        raise InputError(f"y holds {missing} missing values: leave those rows out.")
+    """Objects as numbers, if all are numbers, else as texts."""
     try:
         return y.astype(np.float64)
     except (ValueError, TypeError):
         return y.astype(str)
 
 
-def _task_of(y: Array) -> str:
+def _task_of(y: Array) -> Task:
     """Numbers that are not whole, or that are many, are a target; everything else is a label."""
     if y.dtype.kind not in "fiu":
-        return "classification"
+        return Task.CLASSIFICATION
     if y.dtype.kind == "f" and np.any(y != np.floor(y)):
-        return "regression"
+        return Task.REGRESSION
     distinct = len(np.unique(y))
     if distinct > _MANY and 20 * distinct > len(y):
         warn(
             f"y has {distinct:,} distinct whole numbers in {len(y):,} rows and is taken as a "
             'target; say task="classification" if they are classes.'
         )
-        return "regression"
-    return "classification"
+        return Task.REGRESSION
+    return Task.CLASSIFICATION

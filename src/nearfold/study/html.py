@@ -1,0 +1,50 @@
+"""Results as HTML for notebooks: small tables, no script."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nearfold.study.showing import ScoreValue, show_p, space_name
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table whose cells are text."""
+    head = "".join(f"<th style='text-align:left'>{html.escape(h)}</th>" for h in heads)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='text-align:left'>{html.escape(str(c))}</td>" for c in row)
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def paragraph(text: Any, strong: bool = False) -> str:
+    """A line of text."""
+    escaped = html.escape(str(text))
+    return f"<p><strong>{escaped}</strong></p>" if strong else f"<p>{escaped}</p>"
+
+
+def comparison_html(found: Any) -> str:
+    """The answer and the leaderboard of a comparison."""
+    rows = []
+    for s in found.verdict.standings:
+        done = len(s.result.scores) > 0
+        score = ScoreValue(s.score.mean, found.judge) if s.score else ""
+        interval = (
+            f"{ScoreValue(s.score.low, found.judge)} – {ScoreValue(s.score.high, found.judge)}"
+            if s.score
+            else ""
+        )
+        gain = ScoreValue(s.difference.difference, found.judge, gain=True) if s.difference else ""
+        rows.append([space_name(s.name), s.result.n_dimensions if done else "", score, interval,
+                     gain, show_p(s.p).lstrip("= "), s.verdict.shown])  # fmt: skip
+    heads = ["space", "d'", str(found.judge.score_name), "95 % interval", "difference", "p", ""]
+    told = [*found.details, *([found.final.told] if found.final else [])]
+    return (
+        paragraph(found.headline, strong=True)
+        + "".join(paragraph(line) for line in told)
+        + table(heads, rows)
+    )

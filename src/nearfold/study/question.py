@@ -1,0 +1,105 @@
+"""What is asked of a comparison, and the words for how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from nearfold.errors import InputError
+from nearfold.messages import Message
+from nearfold.study.scores import SCORES
+
+NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 19, 25)  # k of the learner, if it is not given
+
+
+class Task(StrEnum):
+    """What spaces are judged by."""
+
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+    PAIRS = "pairs"
+    NONE = "none"  # neither label nor pairs: the neighbours that a space keeps
+
+
+class Status(StrEnum):
+    """How the trial of a space ended."""
+
+    FINISHED = "finished"
+    UNFINISHED = "unfinished"
+    FAILED = "failed"
+
+
+class Ruling(StrEnum):
+    """What is said of a space beside the reference."""
+
+    REFERENCE = "reference"
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_SHOWN = "not_shown"
+    UNCOMPARED = "uncompared"
+    UNFINISHED = "unfinished"
+    FAILED = "failed"
+
+    @property
+    def shown(self) -> Message:
+        """The words for people."""
+        return Message(f"verdict.{self.value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The options of a comparison; `compare` documents them."""
+
+    task: Task | None = None
+    score: str | None = None
+    methods: Any = None
+    spaces: Mapping[str, Any] = field(default_factory=dict)
+    supervised: Sequence[str] = ()
+    n_neighbors: int | None = None
+    weights: str = "uniform"
+    n_components: int | None = None
+    scale: bool | None = None
+    n_folds: int = 5
+    n_repeats: int | None = None
+    set_aside: bool | None = None
+    time_budget: float | None = None
+    max_points: int = 100_000
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_folds < 2 or self.n_folds != int(self.n_folds):
+            raise InputError(f"n_folds={self.n_folds}: give a whole number, at least 2.")
+        if self.n_repeats is not None and self.n_repeats < 1:
+            raise InputError(f"n_repeats={self.n_repeats}: rows are split at least once.")
+        if self.weights not in ("uniform", "distance"):
+            raise InputError(f"weights={self.weights!r}: there are uniform and distance.")
+        if self.max_points < 3:
+            raise InputError(f"max_points={self.max_points}: a picture has at least 3 points.")
+        if self.score is not None and self.score not in SCORES:
+            known = ", ".join(name.value for name in SCORES)
+            raise InputError(f"score={self.score!r}: there are {known}.")
+        if self.n_components is not None and self.n_components < 1:
+            raise InputError(f"n_components={self.n_components}: give a number from 1 on.")
+        if not isinstance(self.spaces, Mapping):
+            raise InputError(
+                "spaces is a dictionary from names to transformers; name our own spaces with "
+                "methods=[...]."
+            )
+
+
+def as_seconds(time: Any) -> float | None:
+    """Seconds of 90, "90s", "15m" or "2h"; None stays None."""
+    if time is None or (isinstance(time, int | float) and time > 0):
+        return None if time is None else float(time)
+    units = {"": 1, "s": 1, "m": 60, "h": 3600}
+    text = str(time).strip()
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "")
+    try:
+        seconds = float(number) * units[unit]
+    except (ValueError, KeyError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise InputError(Message("study.bad_time", time=text))
+    return seconds

@@ -1,0 +1,45 @@
+"""Scores as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearfold.messages import Message, Verbatim, catalogue
+
+
+@dataclass(frozen=True)
+class ScoreValue:
+    """A score, or with `gain` a difference of two, in the form of its judge."""
+
+    value: float
+    judge: Any
+    gain: bool = False
+
+    def text(self, language: str = "en") -> str:
+        """For example 97.5 %, 0.851 or, of a gain, 2.3 points."""
+        value = -self.value if self.judge.negated and not self.gain else self.value
+        if not np.isfinite(value):
+            return "–"
+        if not self.judge.is_share:
+            return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"
+        if self.gain:
+            return Message("words.points", points=f"{100 * value:.1f}").text(language)
+        share = 100 * min(max(value, 0.0), 1.0)
+        return f"{share:.1f}%" if language == "zh" else f"{share:.1f} %"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def show_p(p: float | None) -> str:
+    """A p-value as it is written."""
+    return "" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
+
+
+def space_name(name: str) -> Message:
+    """A space by its name, with its Chinese name in Chinese."""
+    known = f"method.{name}"
+    return Message(known) if known in catalogue("en") else Verbatim(name)
