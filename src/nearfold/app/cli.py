@@ -1,11 +1,12 @@
 """`nearfold`: the command line. Heavy imports wait until a command needs them.
 
-Exit codes: 0 done, 2 a mistake in what was given (one line on stderr), 130 stopped by Ctrl-C.
-NEARFOLD_DEBUG=1 shows where an error comes from.
+Exit codes: 0 done; 2 a mistake in what was given (one line on stderr); 1 a fault of ours or of the
+machine; 130 stopped by Ctrl-C. NEARFOLD_DEBUG=1 shows where an error comes from.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -14,8 +15,10 @@ from pathlib import Path
 import click
 
 from nearfold import __version__
+from nearfold.app.options import about, language
 from nearfold.app.printing import clean
 from nearfold.errors import NearfoldError
+from nearfold.messages import Message
 
 # command -> the module that has it: one command does not load what another needs.
 _COMMANDS = {
@@ -23,17 +26,19 @@ _COMMANDS = {
     "choose": "nearfold.app.study_commands",
     "explain": "nearfold.app.study_commands",
     "doctor": "nearfold.app.study_commands",
-    "fit": "nearfold.app.model_commands",
-    "transform": "nearfold.app.model_commands",
+    "fit": "nearfold.app.fit_command",
+    "transform": "nearfold.app.transform_command",
     "inspect": "nearfold.app.model_commands",
     "verify": "nearfold.app.model_commands",
     "methods": "nearfold.app.model_commands",
+    "completion": "nearfold.app.completion",
     "demo": "nearfold.app.demo",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class _Commands(click.Group):
-    """Turns a user's mistake into one line and exit code 2, and Ctrl-C into 130."""
+    """Turns a user's mistake into one line and exit code 2, a fault of ours into 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -45,42 +50,56 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal of few letters shows ? for the others
+                stream.reconfigure(errors="replace")
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except (NearfoldError, OSError, ValueError) as error:
-            # ValueError: what scikit-learn says of a parameter or of data it cannot use.
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo(f"nearfold: {Message('cli.stopped').text(language())}", err=True)
+            sys.exit(130)
+        except Exception as error:
             if os.environ.get("NEARFOLD_DEBUG"):
                 raise
             click.echo(f"nearfold: {one_line(error)}", err=True)
-            sys.exit(2)
-        except MemoryError:
-            click.echo("nearfold: out of memory; give fewer rows or a smaller --memory.", err=True)
-            sys.exit(2)
-        except KeyboardInterrupt:
-            click.echo("nearfold: stopped.", err=True)
-            sys.exit(130)
+            sys.exit(exit_code(error))
 
 
-def one_line(error: BaseException) -> str:
+def exit_code(error: Exception) -> int:
+    """2 for the user's mistakes, 1 for ours and for a machine that fails."""
+    if isinstance(error, OSError):
+        return 1 if error.errno in _FULL else 2
+    return 2 if isinstance(error, NearfoldError) else 1
+
+
+def one_line(error: Exception) -> str:
     """What went wrong, without the file's folder and in one line."""
+    lang = language()
+    if isinstance(error, MemoryError) and not isinstance(error, NearfoldError):
+        return Message("cli.out_of_memory").text(lang)
     if isinstance(error, OSError) and error.strerror:
         name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
         return clean(f"{name}{error.strerror}.")
-    return clean(" ".join(str(error).split()))
+    said = error.args[0].text(lang) if error.args and isinstance(error.args[0], Message) else str(error)
+    line = clean(" ".join(said.split()))
+    if isinstance(error, NearfoldError):
+        return line
+    return Message("cli.fault", kind=type(error).__name__, why=line, version=__version__).text(lang)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=about("main", "nearfold compare DATA.csv --label COLUMN -o report.html"),
+)
 @click.version_option(__version__, prog_name="nearfold")
 def main() -> None:
-    """Find the space in which nearest neighbours mean something.
-
-    \b
-    Begin with your own table:
-      nearfold compare DATA.csv --label COLUMN -o report.html
-    """
+    """Find the space in which nearest neighbours mean something."""
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,235 +10,209 @@ from typing import Any
 
 import click
 
-from nearfold.app.options import FOLDS, JSON, LANG, SEED, refuse_outputs
-from nearfold.app.tables import ReadTable, read, table_options, task_of
+from nearfold.app.options import (
+    FOLDS,
+    SEED,
+    about,
+    existing,
+    option,
+    refuse_outputs,
+    study_options,
+    table_options_of,
+    talking_options,
+)
 from nearfold.errors import InputError
+from nearfold.messages import Message
+
+_EXAMPLES = (
+    "nearfold compare wine.csv --label cultivar -o report.html",
+    "nearfold compare houses.parquet --target price --methods PCA,MLKR",
+    "nearfold compare points.csv --dimensions 2 --json",
+    "nearfold compare wine.csv --label cultivar --dry-run --schema schema.json",
+    "nearfold compare wine.csv --label cultivar --save best.nearfold --lang zh",
+)
 
 
-@click.command()
+@click.command(help=about("compare", *_EXAMPLES))
 @click.argument("data")
-@table_options
-@click.option("--pairs", metavar="FILE", help="Pairs of row ids and 1 (alike) or -1 (not).")
-@click.option("-o", "--output", metavar="HTML", help="Write the report here.")
-@click.option("--save", metavar="MODEL", help="Save a model of the best space, fitted on all rows.")
-@click.option("--space", "saved_space", metavar="NAME", help="Which space to save instead.")
-@click.option(
-    "--methods",
-    metavar="LIST",
-    default="default",
-    show_default=True,
-    help="Spaces to try: default, all, or names with commas.",
-)
-@click.option(
-    "--also",
-    metavar="MODULE:CLASS",
-    multiple=True,
-    help="A transformer of another package, for example umap:UMAP.",
-)
-@click.option("-k", "--neighbors", type=int, help="Neighbours used by the kNN judge (default: 5).")
-@click.option(
-    "--weights",
-    type=click.Choice(["uniform", "distance"]),
-    default="uniform",
-    show_default=True,
-    help="Weights of the neighbours' votes.",
-)
-@click.option("--dimensions", type=int, help="The same d' for all; default: chosen.")
-@click.option("--scale/--no-scale", default=None, help="Scale columns first; default: decided.")
+@study_options
+@option("--pairs", metavar="FILE")
+@option("-o", "--output", metavar="HTML", about="report")
+@option("--open", "open_report", is_flag=True)
+@option("--save", metavar="MODEL")
+@option("--space", "saved_space", metavar="NAME")
+@option("--dry-run", is_flag=True)
+@option("--score", metavar="NAME")
+@option("--methods", metavar="LIST", default="default", show_default=True)
+@option("--also", metavar="MODULE:CLASS", multiple=True)
+@option("-k", "--neighbors", type=int)
+@option("--weights", type=click.Choice(["uniform", "distance"]), default="uniform", show_default=True)
+@option("--dimensions", type=int)
+@option("--scale/--no-scale", default=None)
 @FOLDS
-@click.option(
-    "--repeats", type=int, help="How often rows are split anew; default: by their number."
-)
-@click.option(
-    "--time",
-    "time_limit",
-    metavar="TIME",
-    default="15m",
-    show_default=True,
-    help="For all spaces: 90s, 15m, 2h.",
-)
-@click.option("--points", default=100_000, show_default=True, help="Rows in the pictures, at most.")
+@option("--repeats", type=int)
+@option("--time", "time_limit", metavar="TIME", default="15m", show_default=True)
+@option("--points", default=100_000, show_default=True)
 @SEED
-@LANG
-@JSON
+@talking_options
 def compare(data: str, **options: Any) -> None:
-    """Try many spaces on a table: in which one do nearest neighbours work best?
+    """Try many spaces on a table: in which one do nearest neighbours work best?"""
+    import time
 
-    DATA is a CSV, TSV, Parquet, Arrow, .npy or .npz file, also gzipped, or - for stdin. With
-    --label or --target a nearest-neighbour learner is judged on held-out rows; with --pairs the
-    distance of held-out pairs; with none of them, how many neighbours are kept.
-
-    \b
-    Examples:
-      nearfold compare wine.csv --label cultivar -o report.html
-      nearfold compare houses.parquet --target price --methods PCA,MLKR
-      nearfold compare points.csv --dimensions 2 --json
-      nearfold compare wine.csv --label cultivar --save best.nearfold --lang zh
-    """  # fmt: skip
-    run_compare(data, **options)
-
-
-def run_compare(data: str, **options: Any) -> None:
-    """What `compare` does; the demo does the same."""
-    from nearfold.app.printing import print_json, print_leaderboard, print_table
+    from nearfold.app.printing import Printer
     from nearfold.run import reporting
-    from nearfold.study.compare import compare as compare_spaces
+    from nearfold.study.compare import compare_table
+    from nearfold.study.intake import open_table
 
-    refuse_outputs(data, options.get("output"), options.get("save"))
-    if options.get("output") and options.get("output") == options.get("save"):
-        raise InputError("the report and the model cannot be the same file.")
-    table = read(data, options)
-    if not options["as_json"]:
-        print_table(table, options["lang"])
-    pairs = options.get("pairs")
-    if options.get("saved_space") and options["saved_space"].lower() not in _names(options, table):
-        raise InputError(f"--space {options['saved_space']}: it is not among the spaces tried.")
-    with reporting(sys.stderr.isatty()):
-        found = compare_spaces(
-            table.X,
-            table.y,
-            task=task_of(table),
-            pairs=Path(pairs) if pairs else None,
-            ids=table.ids if pairs else None,
-            methods=_methods(options["methods"]),
-            spaces=_transformers(options["also"]),
-            n_neighbors=options["neighbors"],
-            weights=options["weights"],
-            n_components=options["dimensions"],
-            scale=options["scale"],
-            n_folds=options["folds"],
-            n_repeats=options["repeats"],
-            time_budget=parse_seconds(options["time_limit"]),
-            max_points=options["points"],
-            random_state=options["seed"],
-            columns=table.columns,
-        )
-        if not options["as_json"]:
-            print_leaderboard(found, options["lang"])
-        written = _outputs(found, table, options)
-    if options["as_json"]:
-        print_json(_as_json(found, table, written))
+    started = time.monotonic()
+    out = Printer(options)
+    inputs = [data, options["pairs"], None if options["dry_run"] else options["schema_file"]]
+    written = options["schema_file"] if options["dry_run"] else None
+    refuse_outputs(inputs, [options["output"], options["save"], written])
+    question = _question(options)
+    table = open_table(existing(data), options=table_options_of(options))
+    if options["dry_run"]:
+        _dry_run(table, options, out)
+        return
+    out.table(table)
+    _refuse_space(options, question, table)
+    with reporting(out.shows_progress):
+        pairs, lost = _pairs(options["pairs"], table)
+        found = compare_table(table, question, pairs=pairs, started=started)
+        written = _write(found, table, options)
+    out.comparison(found, [*lost, *written.pop("notices")])
+    if out.as_json:
+        out.json({"source": table.source.describe(), "schema": table.schema.as_dict(),
+                  **found.to_dict(), **written})  # fmt: skip
+    else:
+        for what, path in written.items():
+            out.say(Message(f"cli.written_{what}", path=str(Path(path).resolve())))
+    if options["open_report"] and options["output"]:
+        click.launch(Path(options["output"]).resolve().as_uri())
     if not any(len(r.scores) for r in found.results):
-        raise InputError(f"no space was finished; {found.results[0].trouble}")
+        raise InputError(Message("cli.nothing_finished", why=found.results[0].trouble or "?"))
     if found.stopped:
-        click.echo("nearfold: stopped; what was finished is above.", err=True)
+        click.echo(f"nearfold: {Message('cli.stopped_above').text(out.lang)}", err=True)
         sys.exit(130)
 
 
-def _names(options: dict[str, Any], table: ReadTable) -> set[str]:
+def _question(options: dict[str, Any]) -> Any:
+    from nearfold.study.question import Question, as_seconds
+
+    transformers = _transformers(options["also"])
+    return Question(
+        score=options["score"],
+        methods=_methods(options["methods"]),
+        spaces={name: made for name, (made, _) in transformers.items()},
+        supervised=[name for name, (_, sees_y) in transformers.items() if sees_y],
+        n_neighbors=options["neighbors"],
+        weights=options["weights"],
+        n_components=options["dimensions"],
+        scale=options["scale"],
+        n_folds=options["folds"],
+        n_repeats=options["repeats"],
+        time_budget=as_seconds(options["time_limit"]),
+        max_points=options["points"],
+        random_state=options["seed"],
+    )
+
+
+def _dry_run(table: Any, options: dict[str, Any], out: Any) -> None:
+    """The schema only: shown, and written where --schema says."""
+    from nearfold.store.atomic import write_atomically
+    from nearfold.study.plain import to_json
+
+    path = options["schema_file"]
+    if path:
+        text = to_json(table.schema.as_dict()).encode()
+        write_atomically(path, lambda file: file.write(text) and None)
+    if out.as_json:
+        out.json({"source": table.source.describe(), "schema": table.schema.as_dict()})
+    else:
+        out.schema(table)
+        if path:
+            out.say(Message("cli.written_schema", path=str(Path(path).resolve())))
+
+
+def _refuse_space(options: dict[str, Any], question: Any, table: Any) -> None:
     from nearfold.study.candidates import pick_candidates
+    from nearfold.study.question import Task
 
-    task = "pairs" if options.get("pairs") else task_of(table) or "none"
-    also = _transformers(options["also"])
-    return {c.name.lower() for c in pick_candidates(task, _methods(options["methods"]), also)}
-
-
-def _as_json(found: Any, table: ReadTable, written: dict[str, str]) -> dict[str, Any]:
-    return {
-        "source": table.source.describe(),
-        "schema": table.schema.as_dict(),
-        "task": found.judge.task,
-        "score": found.judge.score_name,
-        "chance": found.judge.chance,
-        "winner": found.winner,
-        "best": found.best,
-        "headline": found.headline,
-        "final": found.final.told if found.final else None,
-        "leaderboard": found.leaderboard(),
-        "notices": [*table.source.notices, *table.notices, *found.notices],
-        "stopped": found.stopped,
-        "seconds": found.seconds,
-        **written,
-    }
+    name = options["saved_space"]
+    if not name:
+        return
+    task = Task.PAIRS if options["pairs"] else table.task or Task.NONE
+    names = [c.name for c in pick_candidates(question, table.cells, task)]
+    if name.lower() not in [known.lower() for known in names]:
+        raise InputError(Message("cli.no_space", name=name, known=names))
 
 
-def _outputs(found: Any, table: ReadTable, options: dict[str, Any]) -> dict[str, str]:
-    """The report and the model, where they were asked for."""
+def _pairs(path: str | None, table: Any) -> tuple[Any, list[Message]]:
+    """Pairs of rows of the table; pairs of rows that were left out are left out, too."""
+    if path is None:
+        return None, []
+    import numpy as np
+
+    from nearfold.store.pairs import read_pairs
+
+    if table.ids is not None:
+        return read_pairs(existing(path), table.ids), []
+    found = np.asarray(read_pairs(existing(path), np.arange(int(table.rows.max()) + 1)))
+    place = np.full(int(table.rows.max()) + 1, -1)
+    place[table.rows] = np.arange(len(table.rows))
+    rows = place[found[:, :2]]
+    kept = (rows >= 0).all(axis=1)
+    lost = int((~kept).sum())
+    said = [Message("cli.pairs_lost", n=lost)] if lost else []
+    return np.column_stack([rows, found[:, 2]])[kept], said
+
+
+def _write(found: Any, table: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The report and the model, where they were asked for: before anything is printed."""
     from nearfold.report.study_report import write_report
-    from nearfold.study.told import Told
+    from nearfold.study.reuse import warn_of_reuse
 
-    written = {}
-    if options.get("output"):
-        told = [*table.source.notices, *table.schema.notices(), *table.notices]
+    written: dict[str, Any] = {"notices": warn_of_reuse(found)}
+    done = any(len(r.scores) for r in found.results)
+    if options["output"] and done:
         path = write_report(
             found,
             options["output"],
             title=table.source.name,
             lang=options["lang"],
-            columns=_columns_to_show(table),
-            ids=table.ids,
-            schema=[vars(c) for c in table.schema.columns[:2000]],
-            source=table.source.describe(),
-            notices=tuple(Told(n, n) for n in told),
-            manifest={"data": table.source.name, "sha256 of the data": table.source.sha256},
+            notices=tuple(written["notices"]),
+            command=command_line(),
         )
         written["report"] = str(path)
-        _say(f"The report is at {path.resolve()}", options)
-    if options.get("save"):
+    if options["save"] and done:
         from nearfold.store.model_file import save
 
-        name = options.get("saved_space") or found.best
-        model = with_preparation(table.preparation, found.fit(name))
-        path = save(model, options["save"], extra=_about(found, table, name))
-        written["model"] = str(path)
-        _say(f"The model of {name} is at {path.resolve()}", options)
+        name = found.result(options["saved_space"] or found.best).name
+        about_data = {"data": table.source.name, "data_sha256": table.source.sha256,
+                      "decimal": table.source.decimal, "schema": table.schema.as_dict()}  # fmt: skip
+        written["model"] = str(save(found.fit(name), options["save"], extra={**found.card(name), **about_data}))
+        if found.winner is None and not options["saved_space"]:
+            written["notices"].append(Message("cli.saved_reference", name=name))
     return written
 
 
-def _columns_to_show(table: ReadTable) -> dict[str, Any]:
-    """What points are coloured by."""
-    return {
-        values.name: values.to_numpy() if values.dtype.is_numeric() else values.cast(str).to_numpy()
-        for values in table.shown
-    }
-
-
-def _about(found: Any, table: ReadTable, name: str) -> dict[str, Any]:
-    standing = found.verdict.of(name)
-    return {
-        "space": name,
-        "task": found.judge.task,
-        "score": standing.score.mean if standing.score else None,
-        "score_name": found.judge.score_name.en,
-        "interval": [standing.score.low, standing.score.high] if standing.score else None,
-        "data": table.source.name,
-        "data_sha256": table.source.sha256,
-        "schema": table.schema.as_dict(),
-        "seed": found.plan.seed,
-    }
-
-
-def _say(text: str, options: dict[str, Any]) -> None:
-    click.echo(text, err=options.get("as_json", False))
-
-
-def with_preparation(preparation: Any, model: Any) -> Any:
-    """One pipeline from the table's columns to the space."""
-    from sklearn.pipeline import Pipeline
-
-    steps = list(model.steps) if isinstance(model, Pipeline) else [("space", model)]
-    return Pipeline([("table", preparation), *steps])
+def command_line() -> str:
+    """The command that was given, as it can be given again."""
+    return shlex.join(["nearfold", *sys.argv[1:]])
 
 
 def _methods(text: str) -> Any:
     return text if text in ("default", "all") else [m.strip() for m in text.split(",") if m.strip()]
 
 
-def _transformers(named: tuple[str, ...]) -> dict[str, Any]:
-    """Transformers of other packages, by the module and class that the user names."""
+def _transformers(named: tuple[str, ...]) -> dict[str, tuple[Any, bool]]:
+    """Transformers of other packages, by module and class; `+y` behind one shows it the labels."""
     found = {}
     for text in named:
-        module, _, name = text.partition(":")
+        module, _, name = text.removesuffix("+y").partition(":")
         try:
-            found[name] = getattr(import_module(module), name)()
+            found[name] = (getattr(import_module(module), name)(), text.endswith("+y"))
         except (Exception, SystemExit) as error:  # whatever that module does
-            raise InputError(f"--also {text}: {' '.join(str(error).split())}") from None
+            why = " ".join(str(error).split())
+            raise InputError(Message("cli.bad_also", text=text, why=why)) from None
     return found
-
-
-def parse_seconds(text: str) -> float:
-    """90s, 15m, 2h or plain seconds."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([smh]?)\s*", text)
-    if not match or float(match[1]) <= 0:
-        raise InputError(f"--time {text}: write for example 90s, 15m or 2h.")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]

@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
+import logging
+import sys
 from typing import Any
 
 import click
 import numpy as np
 
-from nearfold.study.told import Told
+from nearfold.messages import Message
 
-_VERDICTS = {
-    "reference": Told("reference", "参照"),
-    "better": Told("better", "更好"),
-    "worse": Told("worse", "更差"),
-    "noise": Told("within noise", "噪声之内"),
-    "uncompared": Told("not compared", "未比较"),
-    "unfinished": Told("unfinished", "未完成"),
-    "failed": Told("failed", "失败"),
-}
-_HEADINGS = (
-    Told("space", "空间"),
-    Told("d'", "维数"),
-    Told("held-out", "留出得分"),
-    Told("95 % interval", "95% 区间"),
-    Told("difference", "差"),
-    Told("p", "p"),
-    Told("", ""),
-    Told("fit", "拟合"),
-)
-
-
-def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Told):
-        return value.as_dict()
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+_HEADINGS = ("space", "dimensions", "k", "held_out", "interval", "difference", "p", "verdict", "fit")
+_MOST_COLUMNS = 60  # of a schema
 
 
 def clean(text: str, longest: int = 500) -> str:
@@ -64,103 +26,159 @@ def console(stderr: bool = False) -> Any:
     from rich.console import Console
 
     plain = Console(highlight=False, stderr=stderr)
-    return plain if plain.is_terminal else Console(highlight=False, stderr=stderr, width=120)
+    return plain if plain.is_terminal else Console(highlight=False, stderr=stderr, width=140)
 
 
-def print_table(table: Any, lang: str) -> None:
-    """What was read, and what each column is taken for."""
-    out = console(stderr=True)
-    out.print(clean(table.source.describe()), soft_wrap=True, markup=False)
-    out.print(f"  {clean(_roles(table.schema, lang))}", soft_wrap=True, markup=False)
-    for notice in [*table.source.notices, *table.schema.notices(), *table.notices]:
-        out.print(f"  {clean(notice)}", soft_wrap=True, markup=False)
+class Printer:
+    """Prints in the language, and as much, as a command's options ask for."""
 
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.lang = str(options.get("lang") or "en")
+        self.as_json = bool(options.get("as_json"))
+        self.quiet = bool(options.get("quiet"))
+        if options.get("verbose"):
+            logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 
-def _roles(schema: Any, lang: str) -> str:
-    """Which columns are features, label, target and id."""
-    names = schema.features()
-    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-    words = Told(
-        f"{len(names):,} feature{'' if len(names) == 1 else 's'}: {shown}",
-        f"{len(names):,} 个特征:{shown}",
-    )
-    parts = [words.get(lang)]
-    for role, word in (
-        (schema.label, Told("label", "标记")),
-        (schema.target, Told("target", "目标")),
-        (schema.id, Told("id", "编号")),
-    ):
-        if role:
-            parts.append(f"{word.get(lang)}: {role}")
-    return "; ".join(parts)
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a bar is drawn on stderr."""
+        return sys.stderr.isatty() and not self.quiet
 
+    def json(self, value: Any) -> None:
+        """One JSON document on stdout."""
+        from nearfold.study.plain import to_json
 
-def print_leaderboard(comparison: Any, lang: str) -> None:
-    """Every space with its interval and verdict, then the answer."""
-    from rich.table import Table
-    from rich.text import Text
+        click.echo(to_json(value))
 
-    from nearfold.study.headline import show_score
+    def text(self, message: Any) -> str:
+        """A message in the language of the command."""
+        return clean(message.text(self.lang) if hasattr(message, "text") else str(message), 2000)
 
-    judge = comparison.judge
-    board = Table(box=None, pad_edge=False)
-    for i, heading in enumerate(_HEADINGS):
-        board.add_column(
-            heading.get(lang), justify="left" if i in (0, 6) else "right", no_wrap=True
-        )
-    for s in comparison.verdict.standings:
-        result = s.result
-        cells = [result.name, str(result.n_dimensions) if len(result.scores) else "-"]
-        if s.score:
-            cells.append(show_score(s.score.mean, judge))
-            cells.append(f"{show_score(s.score.low, judge)} – {show_score(s.score.high, judge)}")
-        else:
-            cells += ["", ""]
-        cells.append(_difference(s, judge))
-        cells.append("" if s.p is None else f"{s.p:.3f}" if s.p >= 0.001 else "<0.001")
-        cells.append(_VERDICTS[s.verdict].get(lang))
-        cells.append(f"{result.fit_seconds / max(1, len(result.scores)):.2f} s")
-        style = "bold" if result.name == comparison.winner else ""
-        board.add_row(*(Text(c, style=style) for c in cells))
-    out = console()
-    out.print(board)
-    for s in comparison.verdict.standings:
-        for line in [s.result.trouble] if s.result.trouble else s.result.notes:
-            out.print(clean(f"{s.result.name}: {line}"), markup=False, soft_wrap=True, style="dim")
-    out.print()
-    out.print(comparison.headline.get(lang), markup=False)
-    if comparison.final:
-        out.print(comparison.final.told.get(lang), markup=False)
-    for notice in comparison.notices:
-        out.print(f"  {notice.get(lang)}", markup=False, style="dim")
+    def say(self, message: Any, err: bool | None = None) -> None:
+        """A line, on stderr where stdout is for machines."""
+        if not self.quiet or err is False:
+            click.echo(self.text(message), err=self.as_json if err is None else err)
 
+    def table(self, table: Any) -> None:
+        """What was read, and what each column is taken for, on stderr."""
+        if self.as_json or self.quiet:
+            return
+        from nearfold.columns.kinds import Role
 
-def _difference(standing: Any, judge: Any) -> str:
-    if standing.difference is None:
-        return ""
-    gain = standing.difference.mean
-    return f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}"
+        features = table.schema.features()
+        names = [c.name for c in features]
+        shown: Any = names if len(names) <= 6 else Message("words.more", names=names[:6], n=len(names) - 6)
+        lines = [table.source.describe(), Message("cli.features", n=len(names), names=shown)]
+        for role in (Role.LABEL, Role.TARGET, Role.ID, Role.GROUP, Role.TIME):
+            if (name := table.schema.named(role)) is not None:
+                lines.append(Message("cli.role", role=role.shown, name=name))
+        for i, line in enumerate([*lines, *table.notices]):
+            click.echo(("  " if i else "") + self.text(line), err=True)
 
+    def schema(self, table: Any) -> None:
+        """Each column with its kind, its role, how it will be used and why."""
+        from rich.table import Table
+        from rich.text import Text
 
-def print_choice(choice: Any, lang: str) -> None:
-    """The curve as a small table, the reason below it."""
-    from rich.table import Table
+        out = console()
+        out.print(self.text(table.source.describe()), markup=False, soft_wrap=True)
+        board = Table(box=None, pad_edge=False)
+        for head in ("column", "kind", "role", "use", "why"):
+            board.add_column(self.text(Message(f"cli.head.{head}")), overflow="fold")
+        for column in table.schema.columns[:_MOST_COLUMNS]:
+            cells = (column.name, column.kind.shown, column.role.shown, column.use, column.reason)
+            board.add_row(*(Text(self.text(cell)) for cell in cells))
+        out.print(board)
+        left = len(table.schema.columns) - _MOST_COLUMNS
+        if left > 0:
+            self.say(Message("cli.more_columns", n=left), err=False)
+        for notice in table.notices:
+            self.say(notice, err=False)
 
-    curve = choice.curve
-    table = Table(box=None, pad_edge=False)
-    table.add_column(curve.x_name.get(lang), justify="right")
-    table.add_column(curve.y_name.get(lang), justify="right")
-    table.add_column("")
-    top = float(np.max(np.abs(curve.y))) or 1.0
-    shown = _thinned(len(curve.x), int(np.argmin(np.abs(curve.x - choice.value))))
-    for i in shown:
-        error = f" ± {curve.error[i]:.4f}" if curve.error is not None else ""
-        mark = " <" if curve.x[i] == choice.value else ""
-        bar = "█" * round(20 * max(0.0, float(curve.y[i])) / top)
-        table.add_row(f"{curve.x[i]:.6g}", f"{curve.y[i]:.4f}{error}", bar + mark)
-    out = console()
-    out.print(table)
-    out.print(choice.reason.get(lang), markup=False)
+    def comparison(self, found: Any, notices: list[Message]) -> None:
+        """Every space with its interval and verdict, then the answer."""
+        if self.as_json:
+            return
+        out = console()
+        if not self.quiet:
+            out.print(self._leaderboard(found))
+            for s in found.verdict.standings:
+                for line in [s.result.trouble] if s.result.trouble else s.result.notes:
+                    said = f"{s.name}: {self.text(line)}"
+                    out.print(said, markup=False, soft_wrap=True, style="dim")
+            out.print()
+        out.print(self.text(found.headline), markup=False, soft_wrap=True, style="bold")
+        for line in [*found.details, *([found.final.told] if found.final else [])]:
+            out.print(self.text(line), markup=False, soft_wrap=True)
+        for notice in () if self.quiet else [*found.notices, *notices]:
+            if notice not in found.table.notices:  # those were shown with the table
+                out.print(f"  {self.text(notice)}", markup=False, soft_wrap=True, style="dim")
+
+    def _leaderboard(self, found: Any) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        from nearfold.study.showing import ScoreValue, show_p, space_name
+
+        judge = found.judge
+        board = Table(box=None, pad_edge=False)
+        for head in _HEADINGS:
+            side: Any = "left" if head in ("space", "verdict") else "right"
+            board.add_column(self.text(Message(f"cli.head.{head}")), justify=side, no_wrap=True)
+        for s in found.verdict.standings:
+            r, done = s.result, len(s.result.scores) > 0
+            cells = [self.text(space_name(s.name)), str(r.n_dimensions) if done else "-"]
+            cells.append(str(r.n_neighbors) if done and r.n_neighbors else "")
+            cells.append(ScoreValue(s.score.mean, judge).text(self.lang) if s.score else "")
+            known = s.score is not None and np.isfinite(s.score.low)
+            ends = [ScoreValue(v, judge).text(self.lang) for v in (s.score.low, s.score.high)] if known else []
+            cells.append(" – ".join(ends))
+            gain = s.difference.difference if s.difference else None
+            cells.append("" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}")
+            cells.append(show_p(s.p).replace("= ", "").replace("< ", "<"))
+            cells.append(self.text(s.verdict.shown))
+            cells.append(f"{r.fit_seconds / max(1, len(r.scores)):.2f} s")
+            style = "bold" if s.name == found.winner else ""
+            board.add_row(*(Text(c, style=style) for c in cells))
+        return board
+
+    def choice(self, choice: Any) -> None:
+        """The curve as a small table, the reason below it."""
+        from rich.table import Table
+
+        curve = choice.curve
+        table = Table(box=None, pad_edge=False)
+        table.add_column(self.text(curve.x_name), justify="right")
+        table.add_column(self.text(curve.y_name), justify="right")
+        table.add_column("")
+        top = float(np.max(np.abs(curve.y))) or 1.0
+        shown = _thinned(len(curve.x), int(np.argmin(np.abs(curve.x - choice.value))))
+        for i in shown:
+            error = f" ± {curve.error[i]:.4f}" if curve.error is not None else ""
+            mark = " <" if curve.x[i] == choice.value else ""
+            bar = "█" * round(20 * max(0.0, float(curve.y[i])) / top)
+            table.add_row(f"{curve.x[i]:.6g}", f"{curve.y[i]:.4f}{error}", bar + mark)
+        out = console()
+        out.print(table)
+        out.print(self.text(choice.reason), markup=False, soft_wrap=True)
+
+    def explanation(self, found: Any, most: int) -> None:
+        """Columns with their weights as bars."""
+        from rich.table import Table
+        from rich.text import Text
+
+        out = console()
+        out.print(self.text(found.about), markup=False, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
+        for i, name in enumerate(found.columns[:most]):
+            weight = float(found.weights[i])
+            interval = "" if found.low is None else f"{found.low[i]:.3g} – {found.high[i]:.3g}"
+            bar = "█" * round(30 * abs(weight) / largest)
+            table.add_row(Text(clean(name, 60)), f"{weight:.4g}", interval, bar)
+        out.print(table)
+        if len(found.columns) > most:
+            self.say(Message("cli.more_columns", n=len(found.columns) - most), err=False)
 
 
 def _thinned(n: int, keep: int, most: int = 40) -> list[int]:

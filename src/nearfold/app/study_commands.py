@@ -3,201 +3,160 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import click
 
-from nearfold.app.options import FOLDS, JSON, LANG, LEARNER, SEED
-from nearfold.app.tables import ReadTable, read, table_options, task_of
+from nearfold.app.options import (
+    FOLDS,
+    SEED,
+    about,
+    existing,
+    option,
+    reading_options,
+    refuse_outputs,
+    table_options,
+    table_options_of,
+    talking_options,
+)
 from nearfold.errors import InputError
-from nearfold.inputs import refuse_extreme
-from nearfold.study.table import largest
+from nearfold.messages import Message
+
+_RULES = ["share", "parallel", "connectivity", "cross_validation", "one_standard_error"]
+_CHOOSE = (
+    "nearfold choose wine.csv --label cultivar",
+    "nearfold choose wine.csv --exclude cultivar --rule share --share 0.9",
+    "nearfold choose points.csv --what neighbors --method Isomap",
+)
+_EXPLAIN = (
+    "nearfold explain lda.nearfold wine.csv",
+    "nearfold explain lda.nearfold wine.csv --rows 0,100 --json",
+)
+_DOCTOR = ("nearfold doctor points.csv -k 8", "nearfold doctor points.csv -k 8 -o graph.png")
 
 
-@click.command()
+@click.command(help=about("choose", *_CHOOSE))
 @click.argument("data")
-@click.option(
-    "--what",
-    type=click.Choice(["dimensions", "neighbors", "radius"]),
-    default="dimensions",
-    show_default=True,
-    help="What to choose.",
-)
-@click.option("--method", default="PCA", show_default=True, help="The method it is chosen for.")
-@click.option(
-    "--rule",
-    type=click.Choice(
-        ["share", "parallel", "connectivity", "cross_validation", "one_standard_error"]
-    ),
-    help="Default: by the held-out score if there is one.",
-)
-@click.option("--share", default=0.95, show_default=True, help="Share of the variance to keep.")
+@option("--what", type=click.Choice(["dimensions", "neighbors", "radius"]), default="dimensions",
+        show_default=True)  # fmt: skip
+@option("--method")
+@option("--rule", type=click.Choice(_RULES))
+@option("--share", default=0.95, show_default=True)
 @table_options
-@click.option("--scale/--no-scale", default=True, show_default=True, help="Scale columns first.")
-@LEARNER
+@option("--scale/--no-scale", default=None)
+@option("-k", "--neighbors", default=5, show_default=True)
 @FOLDS
 @SEED
-@LANG
-@JSON
+@talking_options
 def choose(data: str, **options: Any) -> None:
-    """Choose the number of dimensions, of neighbours, or a radius, and say why.
-
-    \b
-    Examples:
-      nearfold choose wine.csv --label cultivar
-      nearfold choose wine.csv --exclude cultivar --rule share --share 0.9
-      nearfold choose points.csv --what neighbors --method Isomap
-    """  # fmt: skip
-    from nearfold.app.printing import print_choice, print_json, print_table
+    """Choose the number of dimensions, of neighbours, or a radius, and say why."""
+    from nearfold.app.printing import Printer
     from nearfold.run import reporting
+    from nearfold.study.intake import open_table
 
-    table = read(data, options)
-    if not options["as_json"]:
-        print_table(table, options["lang"])
-    with reporting(sys.stderr.isatty()):
+    out = Printer(options)
+    table = open_table(existing(data), options=table_options_of(options))
+    out.table(table)
+    with reporting(out.shows_progress):
         choice = _choose(table, options)
-    if options["as_json"]:
-        curve = {"x": choice.curve.x, "y": choice.curve.y, "error": choice.curve.error}
-        print_json({"value": choice.value, "rule": choice.rule, "best": choice.best,
-                    "reason": choice.reason, "curve": curve})  # fmt: skip
-    else:
-        print_choice(choice, options["lang"])
+    out.json(choice.to_dict()) if out.as_json else out.choice(choice)
 
 
-def _choose(table: ReadTable, options: dict[str, Any]) -> Any:
-    from nearfold.app.model_commands import make_method
+def _choose(table: Any, options: dict[str, Any]) -> Any:
+    from nearfold.app.methods_by_name import make_method
     from nearfold.study.choose import choose_dimension
-    from nearfold.study.choose_graph import choose_neighbors, choose_radius
+    from nearfold.study.choose_graph import choose_neighbors, choose_radius, is_learner
 
-    X, y, rule = table.X, table.y, options["rule"]
-    what = options["what"]
-    method = options["method"]
-    if what != "dimensions" and method == "PCA":
-        method = "Isomap"
-    estimator = make_method(method, ())
-    learner = type(estimator).__name__.startswith("KNeighbors")
-    estimator = None if learner else estimator
-    if options["scale"]:
-        refuse_extreme(largest(X), X.dtype)
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        if rule == "connectivity" or y is None or learner:  # no folds, or nothing fitted in them
-            X = StandardScaler().fit_transform(X)
-        else:
-            estimator = make_pipeline(StandardScaler(), estimator)
+    what, rule = options["what"], options["rule"]
+    name = options["method"] or ("PCA" if what == "dimensions" else "Isomap")
+    estimator = make_method(name, ())
     shared = {"n_neighbors": options["neighbors"], "n_folds": options["folds"],
-              "random_state": options["seed"], "task": task_of(table)}  # fmt: skip
+              "random_state": options["seed"], "scale": options["scale"]}  # fmt: skip
+    parameter = {"dimensions": "n_components", "neighbors": "n_neighbors", "radius": "radius"}[what]
+    if parameter not in estimator.get_params() or (what == "radius" and is_learner(estimator)):
+        raise InputError(Message("cli.cannot_choose", name=type(estimator).__name__, what=parameter))
     if what == "neighbors":
-        return choose_neighbors(estimator, X, y, rule=rule, **shared)
+        return choose_neighbors(estimator, table, rule=rule, **shared)
     if what == "radius":
-        return choose_radius(estimator, X, y, rule=rule, **shared)
-    rule = rule or ("share" if y is None else "one_standard_error")
-    return choose_dimension(estimator, X, y, rule=rule, threshold=options["share"], **shared)
+        return choose_radius(estimator, table, rule=rule, **shared)
+    rule = rule or ("share" if table.y is None else "one_standard_error")
+    return choose_dimension(estimator, table, rule=rule, threshold=options["share"], **shared)
 
 
-@click.command()
+@click.command(help=about("explain", *_EXPLAIN))
 @click.argument("model")
 @click.argument("data")
-@click.option("--rows", metavar="A,B", help="Explain the distance of these two rows (from 0).")
-@click.option("--top", default=20, show_default=True, help="Columns to list.")
-@table_options
-@LANG
-@JSON
+@option("--rows", metavar="A,B")
+@option("--top", default=20, show_default=True)
+@reading_options
+@talking_options
 def explain(model: str, data: str, **options: Any) -> None:
-    """Which columns make rows near in the space of a saved model?
-
-    \b
-    Examples:
-      nearfold explain lda.nearfold wine.csv
-      nearfold explain lda.nearfold wine.csv --rows 0,100 --json
-    """  # fmt: skip
-    from nearfold.app.model_commands import load_parts
-    from nearfold.app.printing import clean, console, print_json
+    """Which columns make rows near in the space of a saved model?"""
+    from nearfold.app.printing import Printer
+    from nearfold.app.transform_command import preparation_of, read_new
     from nearfold.run import reporting
+    from nearfold.store.model_file import load
     from nearfold.study.explain import explain_rows, explain_space
 
-    if options.get("memory"):
-        from nearfold.blocks import set_memory
+    out = Printer(options)
+    loaded = load(model)
+    if not hasattr(loaded, "transform"):
+        raise InputError(Message("cli.no_places", name=type(loaded[-1] if hasattr(loaded, "steps") else loaded).__name__))
+    frame, _ = read_new(data, options)
+    step = preparation_of(loaded)
+    rows: Any = frame
+    if step is None:
+        import numpy as np
 
-        set_memory(options["memory"])
-    space, X, columns = load_parts(model, data, options)
-    with reporting(sys.stderr.isatty()):
+        rows = np.asarray(frame.to_numpy(), dtype=np.float64)
+    with reporting(out.shows_progress):
         if options["rows"]:
             a, b = _two_rows(options["rows"])
-            found = explain_rows(space, X, columns, a, b)
+            found = explain_rows(loaded, rows, tuple(frame.columns), a, b)
         else:
-            found = explain_space(space, X, columns)
-    if options["as_json"]:
-        weights = dict(zip(found.columns, found.weights.tolist(), strict=True))
-        print_json({"weights": weights, "exact": found.exact, "about": found.about})
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    out = console()
-    out.print(found.about.get(options["lang"]), markup=False)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
-    for name, weight in list(zip(found.columns, found.weights, strict=True))[: options["top"]]:
-        bar = "█" * round(30 * abs(float(weight)) / largest)
-        table.add_row(Text(clean(name, 60)), f"{weight:.4g}", bar)
-    out.print(table)
+            found = explain_space(loaded, rows, tuple(frame.columns))
+    out.json(found.to_dict()) if out.as_json else out.explanation(found, options["top"])
 
 
 def _two_rows(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([0-9]{1,15})\s*,\s*([0-9]{1,15})\s*", text)
     if not match:
-        raise InputError(f"--rows {text}: write two row numbers, for example 0,17.")
+        raise InputError(Message("cli.bad_rows", text=text))
     return int(match[1]), int(match[2])
 
 
-@click.command()
+@click.command(help=about("doctor", *_DOCTOR))
 @click.argument("data")
-@click.option("-k", "--neighbors", default=10, show_default=True, help="Neighbours of each row.")
-@click.option("--radius", type=float, help="Join all rows within it, instead of the k nearest.")
-@click.option("--metric", default="euclidean", show_default=True, help="Any of scikit-learn's.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Draw the graph, as PNG.")
+@option("-k", "--neighbors", default=10, show_default=True, about="graph_neighbors")
+@option("--radius", type=float)
+@option("--metric", default="euclidean", show_default=True)
+@option("-o", "--output", type=click.Path(dir_okay=False), about="graph")
+@option("--scale/--no-scale", default=False, show_default=True)
 @table_options
-@LANG
-@JSON
+@talking_options
 def doctor(data: str, **options: Any) -> None:
-    """Examine the neighbourhood graph of a table: pieces, short circuits, holes.
-
-    \b
-    Examples:
-      nearfold doctor points.csv -k 8
-      nearfold doctor points.csv -k 8 -o graph.png
-    """  # fmt: skip
-    from nearfold.app.printing import print_json, print_table
+    """Examine the neighbourhood graph of a table: pieces, short circuits, holes."""
+    from nearfold.app.printing import Printer
     from nearfold.report.doctor import diagnose
     from nearfold.run import reporting
+    from nearfold.study.choose import prepared
+    from nearfold.study.intake import open_table
 
-    table = read(data, options)
-    if not options["as_json"]:
-        print_table(table, options["lang"])
-    with reporting(sys.stderr.isatty()):
+    out = Printer(options)
+    refuse_outputs([data], [options["output"]])
+    table = open_table(existing(data), options=table_options_of(options))
+    out.table(table)
+    with reporting(out.shows_progress):
         diagnosis = diagnose(
-            table.X,
+            prepared(table, options["scale"], 0),
             n_neighbors=options["neighbors"],
             radius=options["radius"],
             metric=options["metric"],
         )
-    if options["as_json"]:
-        print_json(
-            {
-                "healthy": diagnosis.healthy,
-                "pieces": diagnosis.sizes,
-                "smallest_k": diagnosis.smallest_k,
-                "smallest_radius": diagnosis.smallest_radius,
-                "short_circuits": [[s.a, s.b] for s in diagnosis.circuits.short],
-                "thin_bridges": [[s.a, s.b] for s in diagnosis.circuits.thin],
-                "holes": [h.rows for h in diagnosis.holes],
-            }
-        )
+    path = None if options["output"] is None else diagnosis.draw(options["output"])
+    if out.as_json:
+        out.json(diagnosis.to_dict())
     else:
-        click.echo(str(diagnosis))
-    if options["output"] is not None:
-        path = diagnosis.draw(options["output"])
-        click.echo(f"The picture is at {path.resolve()}", err=options["as_json"])
+        click.echo("\n".join(out.text(line) for line in diagnosis.lines()))
+    if path is not None:
+        out.say(Message("cli.written_picture", path=str(path.resolve())))
