@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from page_tools import draw_lasso, lonely_row, normalised, place_of, save, shown_places, wait_until
 from synthetic_payload import HOSTILE, both, make_synthetic
 
 from nearfold.report.packing import pack_integers, pack_points
+from nearfold.report.page_file import page_words, write_page
+
+
+def page_source(name: str) -> str:
+    return files("nearfold.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def test_headline_and_details_are_apart(visit, made):
@@ -76,7 +86,6 @@ def test_a_space_can_be_seen_from_other_sides(visit):
     )
     np.testing.assert_allclose(shown_places(page, "right"), normalised(other), atol=1e-4)
     caption = page.inner_text(".picture:nth-child(2) figcaption")
-    assert "separates classes best" in caption
     assert "0.500" in caption
     page.click(".controls button")  # the left picture becomes the right one, as it is seen
     wait_until(page, "window.nearfold.bench.left.space.name === 'space 2'")
@@ -123,3 +132,43 @@ def test_what_the_data_are_is_said(visit, made):
     }
     page = visit({**made.payload, "points": points})
     assert "Distances are of scaled columns." in page.inner_text("#pictures")
+
+
+def test_the_modules_run_when_they_are_served(browser, made):
+    payload = {**made.payload, "lang": "zh", "words": page_words()}
+    start = page_source("page.html").split("<script", 1)[0]
+    start = re.sub("<meta http-equiv.*|<style>.*", "", start)
+    text = json.dumps(payload).replace("<", "\\u003c")
+    html = (
+        f'{start}<script type="application/json" id="payload">{text}</script>'
+        '<script type="module" src="report.js"></script>'
+    )
+
+    def answer(route: Any) -> None:
+        name = urlsplit(route.request.url).path.strip("/")
+        if not name:
+            route.fulfill(body=html, content_type="text/html; charset=utf-8")
+        else:
+            route.fulfill(body=page_source(name), content_type="text/javascript; charset=utf-8")
+
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("http://localhost/**", answer)
+    page.goto("http://localhost/")
+    page.wait_for_selector("html[data-ready]")
+    assert "各空间比较" in page.inner_text("main")
+    assert page.is_hidden("#broken")
+    context.close()
+
+
+def test_a_damaged_file_says_so_in_both_languages(browser, made, tmp_path):
+    path = write_page(made.payload, tmp_path / "r.html")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('id="payload">{', 'id="payload">{{'), encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("#broken:not([hidden])")
+    assert "the file is damaged" in page.inner_text("#broken")
+    assert "文件已损坏" in page.inner_text("#broken")
+    context.close()

@@ -197,11 +197,17 @@ export function heatMap({ labels, counts }) {
     if (i % every) return;
     const middle = (i + 0.5) * cell;
     svg.append(draw("text", { x: left - 6, y: top + middle + 4, "text-anchor": "end", class: "of" }, name));
-    const place = upright ? `translate(${left + middle + 4} ${top - 5}) rotate(-90)` : `translate(${left + middle} ${top - 5})`;
-    svg.append(draw("text", { transform: place, "text-anchor": upright ? "start" : "middle", class: "as" }, name));
+    svg.append(draw("text", { ...nameAbove(name, upright, left + middle, top - 5), class: "as" }, name));
   });
   counts.forEach((line, i) => drawHeatLine(svg, line, i, { labels, left, top, cell }));
   return make("figure", {}, svg);
+}
+
+function nameAbove(name, upright, x, y) {
+  if (!upright) return { x, y, "text-anchor": "middle" };
+  // Chinese is written downwards, not turned.
+  if (/\p{Script=Han}/u.test(name)) return { x, y, "writing-mode": "vertical-rl", "text-anchor": "end" };
+  return { transform: `translate(${x + 4} ${y}) rotate(-90)` };
 }
 
 function drawHeatLine(svg, line, i, { labels, left, top, cell }) {

@@ -54,15 +54,13 @@ export class Picture {
       label(make("button", { type: "button", class: "tool", onclick }, sign), key);
     this.panButton = button("tool_pan", "✥", () => this.scatter.setTool("pan"));
     this.lassoButton = button("tool_lasso", "◌", () => this.scatter.setTool("lasso"));
-    return make("div", { class: "bar" }, this.choice, this.viewChoice,
-      make("span", { class: "tools", role: "group" }, this.panButton, this.lassoButton),
-      make("span", { class: "tools", role: "group" },
-        button("zoom_in", "+", () => this.scatter.zoom(1.5)),
+    const group = (...buttons) => make("span", { class: "tools", role: "group" }, buttons);
+    return make("div", { class: "bar" }, this.choice, this.viewChoice, make("span", { class: "toolbar" },
+      group(this.panButton, this.lassoButton),
+      group(button("zoom_in", "+", () => this.scatter.zoom(1.5)),
         button("zoom_out", "−", () => this.scatter.zoom(1 / 1.5)),
         button("zoom_reset", "⤢", () => this.scatter.reset())),
-      make("span", { class: "tools", role: "group" },
-        button("save_png", "PNG", () => this.savePng()),
-        button("save_svg", "SVG", () => this.saveSvg())));
+      group(button("save_png", "PNG", () => this.savePng()), button("save_svg", "SVG", () => this.saveSvg()))));
   }
 
   showTool(tool) {
@@ -106,7 +104,8 @@ export class Picture {
       return make("tr", {}, name, columns.map(([, values]) => make("td", {}, showNumber(values[key], 3))));
     });
     const head = make("tr", {}, worded("th", "quality"), columns.map(([name]) => name));
-    this.caption.replaceChildren(given("p", this.view.name),
+    const named = this.space.views.length > 1; // by the selector
+    this.caption.replaceChildren(named ? "" : given("p", this.view.name),
       lines.length ? make("table", { class: "quality" }, make("thead", {}, head), make("tbody", {}, lines)) : "");
   }
 
