@@ -119,8 +119,10 @@ def test_a_phone_shows_score_interval_and_verdict(visit, made, lang):
 
 def test_the_leaderboard_fits_a_usual_screen(visit, made):
     payload = {**made.payload, "score": {**made.payload["score"], "is_share": True}}
-    for lang in ("en", "zh"):
-        page = visit(payload, lang)
+    payload["leaderboard"] = [{**line, "verdict": "not_shown"} for line in payload["leaderboard"]]
+    payload["leaderboard"][0]["about"] = "NeighborhoodComponentsAnalysis(n_components=32)"
+    for lang, width in itertools.product(("en", "zh"), (1400, 1000)):
+        page = visit(payload, lang, viewport={"width": width, "height": 900})
         inner, outer = page.evaluate(
             "((one) => [one.scrollWidth, one.clientWidth])(document.querySelector('.scroll'))"
         )
