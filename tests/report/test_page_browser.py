@@ -2,155 +2,36 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import struct
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 from matplotlib.path import Path as Polygon
+from page_tools import (
+    draw_lasso,
+    lonely_row,
+    normalised,
+    pixels_of,
+    place_of,
+    read_png,
+    rows_inside,
+    save,
+    section_ids,
+    selected_rows,
+    shown_places,
+    wait_until,
+)
 from synthetic_payload import (
     HOSTILE,
-    Synthetic,
     make_hostile,
     make_synthetic,
     nearest_rows,
 )
 
 from nearfold.report.packing import pack_floats, pack_integers, pack_points
-from nearfold.report.page_file import write_page
-
-LASSO = [(0.1, 0.1), (0.62, 0.15), (0.7, 0.55), (0.35, 0.8), (0.12, 0.5)]  # shares of the picture
-
-
-@pytest.fixture(scope="module")
-def made() -> Synthetic:
-    return make_synthetic()
-
-
-@pytest.fixture
-def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """visit(payload, ...) → the open page. At the end: no error, no warning, no request."""
-    contexts, problems = [], []
-
-    def opened(payload: dict[str, Any], lang: str = "en", query: str = "", **options: Any) -> Any:
-        path = write_page(payload, tmp_path / f"report-{len(contexts)}.html", lang=lang)
-        options = {"viewport": {"width": 1400, "height": 1000}, **options}
-        context = browser.new_context(accept_downloads=True, **options)
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        page = context.new_page()
-        address = path.as_uri() + query
-        page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("request", lambda request: request.url == address or problems.append(request.url))
-        page.goto(address)
-        page.wait_for_selector("html[data-ready]")
-        if page.query_selector("#pictures"):
-            page.evaluate(
-                "document.getElementById('pictures').scrollIntoView({behavior: 'instant'})"
-            )
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    # A program that plays the graphics card is slow, and the browser says so; a test asked for it.
-    own = [one for one in problems if "GPU stall due to ReadPixels" not in one]
-    assert own == []
-
-
-def place_of(page: Any, side: str, row: int) -> tuple[float, float]:
-    box = page.locator(".host").nth(("left", "right").index(side)).bounding_box()
-    x, y = page.evaluate(f"window.nearfold.{side}.screenOf({row})")
-    return box["x"] + 1 + x, box["y"] + 1 + y  # 1: the frame
-
-
-def lonely_row(Z: np.ndarray, rank: int = 0) -> int:
-    """A row that no other is near to, so that a pointer can only mean it."""
-    return int(np.argsort(-np.linalg.norm(Z - Z[nearest_rows(Z, 1)[:, 0]], axis=1))[rank])
-
-
-def shown_places(page: Any, side: str) -> np.ndarray:
-    return np.array(page.evaluate(f"Array.from(window.nearfold.{side}.positions)")).reshape(-1, 2)
-
-
-def selected_rows(page: Any, side: str) -> list[int]:
-    return page.evaluate(f"[...(window.nearfold.{side}.selection ?? []).keys()]"
-                         f".filter((i) => window.nearfold.{side}.selection[i])")  # fmt: skip
-
-
-def normalised(Z: np.ndarray) -> np.ndarray:
-    middle = (Z.min(axis=0) + Z.max(axis=0)) / 2
-    return (Z - middle) / ((Z.max(axis=0) - Z.min(axis=0)).max() / 2)
-
-
-def section_ids(page: Any) -> list[str]:
-    return page.evaluate("[...document.querySelectorAll('main section[id]')].map((one) => one.id)")
-
-
-def draw_lasso(page: Any, side: str, shift: bool = True) -> np.ndarray:
-    """Draw one by hand; returns its corners in pixels of the picture."""
-    box = page.locator(".host").nth(("left", "right").index(side)).bounding_box()
-    corners = np.round([(a * box["width"], b * box["height"]) for a, b in LASSO])
-    if shift:
-        page.keyboard.down("Shift")
-    page.mouse.move(box["x"] + 1 + corners[0, 0], box["y"] + 1 + corners[0, 1])
-    page.mouse.down()
-    for x, y in corners[1:]:
-        page.mouse.move(box["x"] + 1 + x, box["y"] + 1 + y)
-    page.mouse.up()
-    if shift:
-        page.keyboard.up("Shift")
-    return corners
-
-
-def rows_inside(page: Any, side: str, corners: np.ndarray) -> list[int]:
-    scale, width, height = page.evaluate(
-        f"(({{ window: w }}) => [w.scale, w.width, w.height])(window.nearfold.{side})"
-    )
-    places = shown_places(page, side)
-    pixels = np.column_stack([places[:, 0] * scale + width / 2, height / 2 - places[:, 1] * scale])
-    return np.flatnonzero(Polygon(corners).contains_points(pixels)).tolist()
-
-
-def pixels_of(page: Any, side: str) -> np.ndarray:
-    """The picture's points as they are on the screen, from a fresh drawing."""
-    picture = page.evaluate(
-        """(side) => {
-            const scatter = window.nearfold[side];
-            scatter.paint(scatter.n);
-            return scatter.painter.canvas.toDataURL("image/png");
-        }""",
-        side,
-    )
-    return read_png(base64.b64decode(picture.partition(",")[2]))
-
-
-def read_png(data: bytes) -> np.ndarray:
-    return (imread(io.BytesIO(data))[:, :, :3] * 255).round().astype(np.uint8)
-
-
-def wait_until(page: Any, condition: str) -> None:
-    """Playwright's own way evaluates texts inside the page, which the page's policy forbids."""
-    for _ in range(1000):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(10)
-    raise AssertionError(f"never: {condition}")
-
-
-def save(page: Any, click: Callable[[], None]) -> tuple[str, bytes]:
-    with page.expect_download() as waiting:
-        click()
-    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
-
 
 PAINTERS = pytest.mark.parametrize("query", ["?webgl", "?canvas"])
 
@@ -158,8 +39,8 @@ PAINTERS = pytest.mark.parametrize("query", ["?webgl", "?canvas"])
 @pytest.mark.parametrize(
     ("lang", "words"),
     [
-        ("en", ["The spaces compared", "Space 2 is best", "within"]),
-        ("zh", ["各空间比较", "空间 2 最好", "置信区间"]),
+        ("en", ["The spaces compared", "Space 2 is best", "not shown with"]),
+        ("zh", ["各空间比较", "空间 2 最好", "无法证实"]),
     ],
 )
 def test_report_in_both_languages(visit, made, lang, words):
@@ -230,7 +111,7 @@ def test_click_shows_the_neighbours(visit, made):
     assert lists == [one.tolist() for one in expected]
     heads = page.locator(".near h4").all_inner_texts()
     assert "picture" in heads[1]
-    assert "all 2 dimensions" in heads[2]
+    assert heads[2].startswith("space 2 · 2 dimensions")
     for head, rows in zip(heads[1:], expected[1:], strict=True):
         assert f"{len(set(rows) & set(expected[0]))} of 5 kept" in head
     marks = page.evaluate("window.nearfold.bench.left.marks")
@@ -400,10 +281,9 @@ def test_png_is_a_picture_of_twice_the_size(visit, made, query):
     assert name == "clusters.csv - space 2.png"
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
-    assert [width, height] == [
-        2 * one
-        for one in page.evaluate("[window.nearfold.right.width, window.nearfold.right.height]")
-    ]
+    points = page.evaluate("[window.nearfold.right.width, window.nearfold.right.height]")
+    assert width > 2 * points[0] + 200  # the legend
+    assert height > 2 * points[1] + 60  # title and note
     colours = np.unique(read_png(data).astype(int) @ [65536, 256, 1])
     assert len(colours) > 50
 
@@ -420,8 +300,8 @@ def test_svg_has_a_mark_for_each_point(visit, made):
     assert len(root.findall(f"{space}g/{space}rect")) == 5  # near in the data
     assert len(root.findall(f"{space}g/{space}circle")) == 6  # near in this space, and itself
     texts = [one.text for one in root.iter(f"{space}text")]
-    assert texts[:2] == ["space 2", "both of 2 axes"]
-    assert texts[2:] == ["class 0", "class 1", "class 2", "class 3"]
+    assert texts[:2] == ["clusters.csv · space 2", "both of 2 axes"]
+    assert texts[2:] == ["class", "class 0", "class 1", "class 2", "class 3"]
 
 
 def test_svg_of_very_many_points_holds_one_image(visit):
@@ -433,7 +313,8 @@ def test_svg_of_very_many_points_holds_one_image(visit):
     assert len(images) == 1
     assert images[0].get("href", "").startswith("data:image/png;base64,")
     assert any(
-        "21,000 points, kept as one image" in (one.text or "") for one in root.iter(f"{space}text")
+        "21,000 points, stored as one image" in (one.text or "")
+        for one in root.iter(f"{space}text")
     )
 
 

@@ -13,16 +13,10 @@ from synthetic_payload import HOSTILE, make_hostile, make_synthetic
 
 from nearfold.errors import InputError
 from nearfold.report import colours
-from nearfold.report.page_file import MODULES, join_modules, render_page, write_page
+from nearfold.report.page_file import MODULES, join_modules, page_words, render_page, write_page
+from nearfold.study.candidates import all_candidates
 
 PAGE = Path(str(files("nearfold.report").joinpath("page")))
-WORDS = (PAGE / "words.js").read_text(encoding="utf-8")
-
-
-def read_words(language: str) -> dict[str, str]:
-    part = re.search(rf"^  {language}: \{{\n(.*?)^  \}},", WORDS, re.DOTALL | re.MULTILINE)
-    assert part
-    return dict(re.findall(r'^    (\w+): "(.*)",$', part[1], re.MULTILINE))
 
 
 def payload_of(text: str) -> dict:
@@ -75,13 +69,20 @@ def test_joined_script_has_no_trace_of_modules_or_networks():
     assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|sendBeacon)\b", script)
 
 
-def test_both_languages_have_the_same_words():
-    en, zh = read_words("en"), read_words("zh")
-    assert list(en) == sorted(en)
-    assert list(zh) == list(en)
-    for key in en:
-        assert set(re.findall(r"\{\w+\}", en[key])) == set(re.findall(r"\{\w+\}", zh[key])), key
-        assert re.search("[\u4e00-\u9fff]", zh[key]) or key == "chosen_d", key
+def test_the_words_of_the_page_are_those_of_the_catalogues():
+    words = page_words()
+    assert words == payload_of(render_page({"version": 1}))["words"]
+    assert words["zh"]["method.NCA"] == "近邻成分分析（NCA）"
+    assert words["en"]["columns_count"] == "{n} {n|column|columns}"
+    own = [key for key in words["en"] if "." not in key]
+    assert own == sorted(own)
+    for key in own:
+        assert re.search("[\u4e00-\u9fff]", words["zh"][key]) or key in ("chosen_d", "percent"), key
+
+
+def test_every_space_that_is_offered_has_a_chinese_name():
+    for name in [candidate.name for candidate in all_candidates()]:
+        assert re.search("[\u4e00-\u9fff]", page_words()["zh"][f"method.{name}"]), name
 
 
 def test_colours_are_those_of_the_other_figures():
@@ -105,16 +106,17 @@ def test_a_hundred_thousand_points_take_less_than_five_megabytes(large):
 
 
 def test_every_word_is_used_and_every_used_word_is_there():
-    script = "\n".join(
-        (PAGE / f"{name}.js").read_text("utf-8") for name in MODULES if name != "words"
-    )
-    for key in read_words("en"):
-        start, _, end = key.rpartition("_")
-        built = rf"`{start}_\$|\}}_{end}`" if start else "$^"  # `verdict_${...}`, `${...}_help`
+    script = "\n".join((PAGE / f"{name}.js").read_text("utf-8") for name in MODULES)
+    words = {key for key in page_words()["en"] if "." not in key}
+    told_by_html = {"broken", "noscript"}
+    for key in words - told_by_html:
+        # `verdict_${...}`, `${...}_help`, known("role", ...)
+        group, _, last = key.partition("_")
+        built = rf"`{group}_\$|\}}_{last}`|known\(\"{group}\"" if last else "$^"
         assert re.search(rf'"{key}"|^    {key}: |{built}', script, re.MULTILINE), key
-    used = re.findall(r'\b(?:say|worded\("\w+",|tell\(\w+,|label\(\w+,)[( ]"(\w+)"', script)
+    used = re.findall(r'\b(?:say|wordsOf|worded\("\w+",|tell\(\w+,|label\(\w+,)[( ]"(\w+)"', script)
     assert len(used) > 30
-    assert set(used) <= set(read_words("en"))
+    assert set(used) <= words
 
 
 def test_policy_allows_this_script_and_this_style_only():

@@ -34,6 +34,8 @@ def test_leaderboard_and_spaces_belong_together(iris, payload):
         assert space["name"] == row["name"]
         assert space["n_dimensions"] == row["n_dimensions"]
         assert row["low"] <= row["score"] <= row["high"]
+        result = iris.result(row["name"])
+        assert row["fit_seconds"] == pytest.approx(result.fit_seconds / len(result.scores))
     assert payload["headline"] == iris.headline.as_dict()
     assert payload["spaces"][0]["name"] == iris.best
 

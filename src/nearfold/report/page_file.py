@@ -5,9 +5,9 @@ script, by a rule small enough to trust: in the order of `MODULES`, `import` lin
 `export` goes. It needs names that are unique over all modules; a test sees to that. Served over
 HTTP, the same modules run as they are.
 
-What comes from the data reaches the page as JSON without a single `<`, and the page shows it as
-text only. The security policy allows the script and the style of this file, by their hashes, and
-nothing else.
+What comes from the data, and every word of the page (`nearfold.messages`, the ids "page.*" and
+"method.*"), reaches it as JSON without a single `<`, and the page shows it as text only. The
+security policy allows the script and the style of this file, by their hashes, and nothing else.
 
 `page/PAYLOAD.md` lists what a payload may hold.
 """
@@ -28,11 +28,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.messages import LANGUAGES, catalogue
 from nearfold.report.packing import pack_texts
 
-LANGUAGES = ("en", "zh")
 MODULES = (
-    "words",
     "text",
     "shapes",
     "colours",
@@ -91,11 +90,24 @@ def render_page(payload: Mapping[str, Any], lang: str = "en") -> str:
         "title": html.escape(_title(payload)),
         "policy": html.escape(policy, quote=False),
         "style": style,
-        "payload": _embed({**payload, "lang": lang}),
+        "payload": _embed({**payload, "lang": lang, "words": page_words()}),
         "script": script,
+        **{key: html.escape(_in_each_language(f"page.{key}")) for key in ("broken", "noscript")},
     }
     # One pass: what is put in is never searched for places to put things in.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _source("page.html"))
+
+
+def page_words() -> dict[str, dict[str, str]]:
+    """The words of the page by language: its own without their prefix, and names of methods."""
+    return {
+        language: {
+            id.removeprefix("page."): template
+            for id, template in catalogue(language).items()
+            if id.startswith(("page.", "method."))
+        }
+        for language in LANGUAGES
+    }
 
 
 def join_modules() -> str:
@@ -111,6 +123,10 @@ def _as_part(name: str, source: str) -> str:
             f'{name}.js: only `import {{...}} from "./x.js";` is joined: {left[0]}'
         )
     return f"// {name}.js\n{bare}"
+
+
+def _in_each_language(id: str) -> str:
+    return " ".join(catalogue(language)[id] for language in LANGUAGES)
 
 
 def _title(payload: Mapping[str, Any]) -> str:

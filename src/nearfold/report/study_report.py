@@ -180,6 +180,7 @@ def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any
     for row in comparison.leaderboard():
         trouble = row.pop("trouble")
         notes = row.pop("notes")
+        row["fit_seconds"] /= max(1, row["folds"])  # the mean of the folds, as in the terminal
         words = shorten(trouble or (notes[0] if notes else ""), _NOTE, placeholder=" …")
         note = Told(words, words) if words else None
         name = row.pop("space")

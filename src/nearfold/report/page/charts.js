@@ -1,8 +1,24 @@
 // Small charts as SVG. Colours come from the style sheet, so that they follow day and night.
-import { draw, make, say, showNumber, tell, worded } from "./text.js";
+import { draw, given, make, say, showNumber, showShare, spaceWords, tell, worded } from "./text.js";
 
-const WIDTH = 620;
-const LETTER = 6.6; // about a letter of the axis, in pixels
+const WIDTH = Math.min(620, Math.max(320, window.innerWidth - 72)); // small letters would shrink further on a phone
+const LONGEST_LABEL = 110; // pixels
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+// Pixels of a text of the charts (12 px).
+export function textWidth(text) {
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+// As much of a text as there is room for.
+export function fitText(text, room) {
+  if (textWidth(text) <= room) return text;
+  const letters = [...text];
+  while (letters.length > 1 && textWidth(`${letters.join("")}…`) > room) letters.pop();
+  return `${letters.join("")}…`;
+}
 
 export function niceTicks(low, high, count = 5) {
   if (!(high > low)) return [low];
@@ -36,10 +52,13 @@ function spread(values, margin = 0.06) {
   return [low - room, high + room];
 }
 
-// The frame of a chart: axes, ticks, names. Returns the element and the two scales.
-export function frame({ xs, ys, xTicks, xName, yName, height = 300, label, xLog = false }) {
+// The frame of a chart: axes, ticks, names. Returns the element and the two scales. `isShare`: the
+// values are shares, written as percentages.
+export function frame({ xs, ys, xTicks, xName, yName, height = 300, label, xLog = false, isShare = false }) {
   const yTicks = niceTicks(...ys);
-  const left = 34 + LETTER * Math.max(...yTicks.map((tick) => showNumber(tick).length));
+  const decimals = yTicks.length > 1 && yTicks[1] - yTicks[0] < 0.0099 ? 1 : 0;
+  const showTick = (tick) => (isShare ? showShare(tick, decimals) : showNumber(tick));
+  const left = 36 + Math.max(...yTicks.map((tick) => textWidth(showTick(tick))));
   const [right, top, bottom] = [WIDTH - 14, 14, height - 46];
   const x = (xLog ? logarithmic : linear)(...xs, left, right);
   const y = linear(...ys, bottom, top);
@@ -47,7 +66,7 @@ export function frame({ xs, ys, xTicks, xName, yName, height = 300, label, xLog 
   tell(svg, label, {}, "aria-label");
   for (const tick of yTicks) {
     svg.append(draw("line", { x1: left, x2: right, y1: y(tick), y2: y(tick), class: "grid" }));
-    svg.append(draw("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, showNumber(tick)));
+    svg.append(draw("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, showTick(tick)));
   }
   for (const tick of xTicks ?? niceTicks(...xs, 7)) {
     svg.append(draw("line", { x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 4, class: "axis" }));
@@ -69,21 +88,22 @@ function lineThrough(points) {
 function ticksAt(values, scale) {
   const kept = [];
   for (const value of [...new Set(values)].sort((a, b) => a - b)) {
-    const room = 8 + LETTER * showNumber(value).length;
+    const room = 8 + textWidth(showNumber(value));
     if (!kept.length || scale(value) - scale(kept[kept.length - 1]) >= room) kept.push(value);
   }
   return kept;
 }
 
 // Score against d': lines with bands; the chosen d' and the best one are marked.
-export function lineChart(curve) {
+export function lineChart(curve, isShare) {
   const series = curve.series.map((one) => ({ ...one, low: one.low ?? one.y, high: one.high ?? one.y }));
   const allX = series.flatMap((one) => one.x);
   const xs = [Math.min(...allX), Math.max(...allX)];
   const ys = spread(series.flatMap((one) => [...one.y, ...one.low, ...one.high]));
   const xLog = xs[0] > 0 && xs[1] / xs[0] > 20;
   const xTicks = ticksAt(allX, (xLog ? logarithmic : linear)(...xs, 60, WIDTH - 14));
-  const { svg, x, y } = frame({ xs, ys, xTicks, xLog, xName: curve.x_name, yName: curve.y_name, label: curve.title });
+  const names = { xName: curve.x_name, yName: curve.y_name, label: curve.title };
+  const { svg, x, y } = frame({ xs, ys, xTicks, xLog, isShare, ...names });
   series.forEach((one, i) => {
     const known = one.x.map((_, j) => j).filter((j) => Number.isFinite(one.y[j]));
     const through = (values) => known.map((j) => [x(one.x[j]), y(values[j] ?? one.y[j])]);
@@ -102,7 +122,7 @@ export function lineChart(curve) {
 function turningPoint(kind, px, py, one, i) {
   const mark = draw("circle", { cx: px, cy: py, r: kind === "chosen" ? 7 : 5, class: `${kind} line${i % 8}` });
   const words = kind === "chosen" ? "chosen_at" : "best_at";
-  return draw("g", {}, mark, tell(draw("title"), words, { name: one.name, d: one[kind] }));
+  return draw("g", {}, mark, tell(draw("title"), words, { name: spaceWords(one.name), d: one[kind] }));
 }
 
 function lineLegend(series) {
@@ -111,7 +131,7 @@ function lineLegend(series) {
       draw("line", { x1: 0, x2: 22, y1: 5, y2: 5, class: `line line${i % 8}` }));
     const chosen = one.chosen === null || one.chosen === undefined ? null
       : worded("span", "chosen_d", { d: one.chosen }, { class: "quiet" });
-    return make("li", {}, key, make("span", {}, one.name), chosen);
+    return make("li", {}, key, given("span", spaceWords(one.name)), chosen);
   });
   return make("ul", { class: "keys" }, items);
 }
@@ -120,7 +140,7 @@ function lineLegend(series) {
 export function screeChart(scree) {
   const shown = Math.min(scree.share.length, 50);
   const most = Math.max(1e-9, ...(scree.cumulative ?? []).slice(0, shown), ...scree.share.slice(0, shown));
-  const { svg, x, y, bottom } = frame({ xs: [0.5, shown + 0.5], ys: [0, most * 1.04], label: "scree",
+  const { svg, x, y, bottom } = frame({ xs: [0.5, shown + 0.5], ys: [0, most * 1.04], label: "scree", isShare: true,
     xName: "axis_number", yName: "share_of_variance",
     xTicks: niceTicks(1, shown, 8).filter((tick) => Number.isInteger(tick) && tick >= 1) });
   const wide = Math.max(1.5, (x(2) - x(1)) * 0.7);
@@ -128,7 +148,7 @@ export function screeChart(scree) {
     const top = y(scree.share[i]);
     const size = { width: wide, height: Math.max(0, bottom - top) };
     const bar = draw("rect", { x: x(i + 1) - wide / 2, y: top, ...size, class: "bar" });
-    bar.append(draw("title", {}, `${i + 1}: ${showNumber(100 * scree.share[i], 2)} %`));
+    bar.append(draw("title", {}, `${i + 1}: ${showShare(scree.share[i])}`));
     svg.append(bar);
   }
   const through = (values) => lineThrough(values.slice(0, shown).map((value, i) => [x(i + 1), y(value)]));
@@ -155,32 +175,39 @@ export function shepardChart(original, embedded, most = 4000) {
   return make("figure", {}, svg);
 }
 
-// True classes down, predicted across; a cell's depth is its share of the line.
+// True classes down, predicted across; a cell's depth is its share of the line. Names that are
+// wider than a cell stand upright above it, as many as do not touch.
 export function heatMap({ labels, counts }) {
   const n = labels.length;
-  const cell = Math.max(6, Math.min(44, Math.floor(440 / n)));
-  const short = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
-  const left = 34 + LETTER * Math.max(...labels.map((text) => short(String(text)).length));
-  const top = 26 + (cell < 30 ? LETTER * Math.max(...labels.map((text) => short(String(text)).length)) * 0.9 : 14);
-  const [width, height] = [left + n * cell + 8, top + n * cell + 8];
+  const names = labels.map((text) => fitText(String(text), LONGEST_LABEL));
+  const widest = Math.max(...names.map(textWidth));
+  const left = 30 + widest;
+  const cell = Math.max(6, Math.min(44, Math.floor((Math.min(WIDTH, 520) - left) / n)));
+  const upright = widest > cell - 4;
+  const top = 24 + (upright ? widest : 14);
+  const [width, height] = [Math.max(left + n * cell, left + textWidth(say("predicted"))) + 8, top + n * cell + 8];
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart heat", role: "img" });
   svg.style.maxWidth = `${width}px`;
   tell(svg, "confusion", {}, "aria-label");
   svg.append(tell(draw("text", { x: left, y: 12, class: "name" }), "predicted"));
-  const upward = `translate(12 ${top + n * cell}) rotate(-90)`;
-  svg.append(tell(draw("text", { transform: upward, class: "name" }), "true_class"));
-  const every = Math.ceil(11 / cell);
-  labels.forEach((text, i) => {
+  const side = { transform: `translate(12 ${top + (n * cell) / 2}) rotate(-90)`, "text-anchor": "middle" };
+  svg.append(tell(draw("text", { ...side, class: "name" }), "true_class"));
+  const every = Math.ceil(15 / cell);
+  names.forEach((name, i) => {
     if (i % every) return;
-    const name = short(String(text));
     const middle = (i + 0.5) * cell;
-    svg.append(draw("text", { x: left - 6, y: top + middle + 4, "text-anchor": "end" }, name));
-    const narrow = cell < 30;
-    const turned = `translate(${left + middle + (narrow ? 4 : 0)} ${top - 7})${narrow ? " rotate(-60)" : ""}`;
-    svg.append(draw("text", { transform: turned, "text-anchor": narrow ? "start" : "middle" }, name));
+    svg.append(draw("text", { x: left - 6, y: top + middle + 4, "text-anchor": "end", class: "of" }, name));
+    svg.append(draw("text", { ...nameAbove(name, upright, left + middle, top - 5), class: "as" }, name));
   });
   counts.forEach((line, i) => drawHeatLine(svg, line, i, { labels, left, top, cell }));
   return make("figure", {}, svg);
+}
+
+function nameAbove(name, upright, x, y) {
+  if (!upright) return { x, y, "text-anchor": "middle" };
+  // Chinese is written downwards, not turned.
+  if (/\p{Script=Han}/u.test(name)) return { x, y, "writing-mode": "vertical-rl", "text-anchor": "end" };
+  return { transform: `translate(${x + 4} ${y}) rotate(-90)` };
 }
 
 function drawHeatLine(svg, line, i, { labels, left, top, cell }) {

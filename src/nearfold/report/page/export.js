@@ -1,4 +1,5 @@
 // Files to keep: rows as CSV, pictures as PNG and SVG.
+import { fitText, textWidth } from "./charts.js";
 import { rgb } from "./colours.js";
 import { shapePath } from "./shapes.js";
 import { draw, say } from "./text.js";
@@ -30,16 +31,16 @@ export function keep(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Selected rows with their columns and where they are in the spaces shown.
-export function selectionCsv(points, selection, spaces) {
+// Selected rows with their columns and where they are in the views shown (view → its name).
+export function selectionCsv(points, selection, views) {
   const head = ["id", ...points.columns.map((column) => column.title)];
-  for (const space of spaces) head.push(`${space.name} x`, `${space.name} y`);
+  for (const name of views.values()) head.push(`${name} x`, `${name} y`);
   const lines = [head];
   for (let row = 0; row < points.n; row += 1) {
     if (!selection[row]) continue;
     const line = [points.ids ? points.idOf(row) : row];
     for (const column of points.columns) line.push(rawValue(column, row));
-    for (const { coordinates } of spaces) {
+    for (const { coordinates } of views.keys()) {
       line.push(...[0, 1].map((axis) => Number(coordinates[2 * row + axis].toPrecision(6))));
     }
     lines.push(line);
@@ -56,33 +57,72 @@ function rawValue(column, row) {
 // Control characters are not allowed in XML, whatever a label holds.
 function xmlText(text) {
   // eslint-disable-next-line no-control-regex
-  return String(text).replace(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g, "\uFFFD");
+  return String(text).replace(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]|\p{Surrogate}/gu, "\uFFFD");
 }
 
-// scatter: what is seen; title, note: texts above and below; legend: [{name, colour, shape}];
-// marks: elements over the points (in an image they are part of it).
-export async function pictureSvg(scatter, { title, note, legend, ink, marks }) {
-  const { width, height } = scatter;
-  const [top, side] = [34, legend.length ? 170 : 0];
-  const lines = Math.max(height + 30, 20 * legend.length);
-  const size = { width: width + side, height: top + lines };
+const TOP = 34; // pixels above the points
+const LINE = 20; // of the legend
+
+// All but the points. title, note: texts above and below; legend: from panels.js, or null.
+function frameSvg({ width, height, background }, { title, note, legend, ink }) {
+  const texts = legend ? [legend.title, ...legend.classes.map(({ name }) => name)] : [];
+  const side = legend ? Math.min(260, Math.max(150, 44 + Math.max(...texts.map(textWidth)))) : 0;
+  const long = Math.max(height + 30, LINE * (texts.length + 3));
+  const size = { width: Math.ceil(width + side), height: Math.ceil(TOP + long) };
   const svg = draw("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, fill: ink,
     "font-family": "system-ui, sans-serif", "font-size": 12 });
-  svg.append(draw("rect", { ...size, fill: rgb(scatter.background) }));
-  svg.append(draw("text", { x: 10, y: 22, "font-size": 15, "font-weight": 600 }, xmlText(title)));
-  const inner = draw("g", { transform: `translate(0 ${top})` });
-  const large = scatter.n > MOST_SHAPES;
-  if (large) inner.append(draw("image", { width, height, href: await asDataUrl(await scatter.toPNG(2)) }));
-  else inner.append(...pointsOf(scatter), ...marks);
-  svg.append(inner);
-  const said = large ? `${note} ${say("svg_image", { n: scatter.n })}` : note;
-  svg.append(draw("text", { x: 10, y: top + height + 18 }, xmlText(said)));
-  legend.forEach(({ name, colour, shape }, i) => {
-    svg.append(draw("path", { d: shapePath(shape, width + 16, top + 8 + 20 * i, 5), fill: colour }));
-    svg.append(draw("text", { x: width + 28, y: top + 12 + 20 * i }, xmlText(name)));
+  const write = (x, y, text, style = {}) => svg.append(draw("text", { x, y, ...style }, xmlText(text)));
+  svg.append(draw("rect", { ...size, fill: rgb(background) }));
+  write(10, 22, title, { "font-size": 15, "font-weight": 600 });
+  write(10, TOP + height + 18, note);
+  if (!legend) return svg;
+  write(width + 12, TOP + 12, fitText(legend.title, side - 20), { "font-weight": 600 });
+  legend.classes.forEach(({ name, colour, shape }, i) => {
+    const y = TOP + LINE * (i + 1) + 12;
+    svg.append(draw("path", { d: shapePath(shape, width + 18, y - 4, 5), fill: colour }));
+    write(width + 30, y, fitText(name, side - 40));
   });
-  const text = new XMLSerializer().serializeToString(svg);
-  return new Blob(['<?xml version="1.0" encoding="UTF-8"?>\n', text], { type: "image/svg+xml" });
+  if (legend.more) write(width + 30, TOP + LINE * texts.length + 12, legend.more);
+  if (legend.scale) svg.append(...scaleSvg(legend.scale, width + 12, TOP + LINE + 2, side - 30));
+  return svg;
+}
+
+// A bar of the colours from low to high.
+function scaleSvg({ low, high, stops }, x, y, width) {
+  const colours = stops.map((colour, i) => draw("stop", { offset: i / (stops.length - 1), "stop-color": colour }));
+  return [draw("linearGradient", { id: "scale" }, colours),
+    draw("rect", { x, y, width, height: 12, rx: 4, fill: "url(#scale)" }),
+    draw("text", { x, y: y + 28 }, low), draw("text", { x: x + width, y: y + 28, "text-anchor": "end" }, high)];
+}
+
+const serialise = (svg) => new XMLSerializer().serializeToString(svg);
+
+// scatter: what is seen; marks: elements over the points (in an image they are part of it).
+export function pictureSvg(scatter, about, marks) {
+  const { width, height, n } = scatter;
+  const large = n > MOST_SHAPES;
+  const note = large ? `${about.note} ${say("svg_image", { n })}` : about.note;
+  const svg = frameSvg(scatter, { ...about, note });
+  const image = () => draw("image", { width, height, href: scatter.snapshot().toDataURL("image/png") });
+  const inner = large ? image() : [...pointsOf(scatter), ...marks];
+  svg.append(draw("g", { transform: `translate(0 ${TOP})` }, inner));
+  return new Blob(['<?xml version="1.0" encoding="UTF-8"?>\n', serialise(svg)], { type: "image/svg+xml" });
+}
+
+// The same at twice the density of the screen.
+export async function picturePng(scatter, about) {
+  const svg = frameSvg(scatter, about);
+  const points = scatter.snapshot();
+  const density = points.width / scatter.width;
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(serialise(svg))}`;
+  await image.decode();
+  const [width, height] = ["width", "height"].map((side) => Math.round(density * svg.getAttribute(side)));
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0, width, height);
+  context.drawImage(points, 0, Math.round(density * TOP));
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
 function pointsOf(scatter) {
@@ -103,13 +143,4 @@ function pointsOf(scatter) {
     }
   }
   return marks;
-}
-
-function asDataUrl(blob) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result);
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(blob);
-  });
 }

@@ -1,19 +1,21 @@
 // The spaces in order of their scores, with intervals that can be compared by eye.
 import { linear } from "./charts.js";
-import { draw, given, label, make, onLanguage, showBytes, showNumber, showSeconds, tell, worded } from "./text.js";
+import {
+  draw, given, label, make, onLanguage, showBytes, showNumber, showScore, showSeconds, spaceWords, tell, worded, wordsOf,
+} from "./text.js";
 
-const TRACK = 190; // pixels of the interval's column
+const TRACK = 170; // pixels of the interval's column
 
-const VERDICTS = ["better", "failed", "noise", "reference", "uncompared", "unfinished", "worse"];
+const VERDICTS = ["better", "failed", "not_shown", "reference", "uncompared", "unfinished", "worse"];
 
 const COLUMNS = [
-  { key: "name", words: "space", of: (line) => line.name },
-  { key: "n_dimensions", words: "dimensions", of: (line) => line.n_dimensions, number: true },
-  { key: "score", words: "score_column", of: (line) => line.score, number: true, wide: true },
-  { key: "difference", words: "difference_column", of: (line) => line.difference, number: true },
-  { key: "verdict", words: "verdict", of: (line) => line.verdict },
-  { key: "fit_seconds", words: "fit_time", of: (line) => line.fit_seconds, number: true },
-  { key: "peak_bytes", words: "memory", of: (line) => line.peak_bytes, number: true },
+  { key: "name", words: "space" },
+  { key: "n_dimensions", words: "dimensions", number: true },
+  { key: "score", words: "score_column", number: true, wide: true },
+  { key: "difference", words: "difference_column", points: "difference_points", number: true },
+  { key: "verdict", words: "verdict" },
+  { key: "fit_seconds", words: "fit_time", number: true },
+  { key: "peak_bytes", words: "memory", number: true },
 ];
 
 // show(space index): called when a line is chosen.
@@ -21,19 +23,21 @@ export function buildLeaderboard(payload, show) {
   const lines = payload.leaderboard;
   const state = { key: null, down: true };
   const body = make("tbody");
-  const heads = COLUMNS.map((column) => headOf(column, () => {
-    state.down = state.key === column.key ? !state.down : Boolean(column.number);
+  const { is_share: isShare, lower_is_better: lowerIsBetter } = payload.score ?? {};
+  const heads = COLUMNS.map((column) => headOf(column, isShare, () => {
+    const first = column.key === "score" ? !lowerIsBetter : Boolean(column.number);
+    state.down = state.key === column.key ? !state.down : first;
     state.key = column.key;
     fillBody();
   }));
   const scale = scaleOf(payload);
 
   function fillBody() {
-    const column = COLUMNS.find((one) => one.key === state.key);
-    const sorted = column ? [...lines].sort((a, b) => compare(column.of(a), column.of(b), state.down)) : lines;
+    const { key } = state;
+    const sorted = key ? [...lines].sort((a, b) => compare(a[key], b[key], state.down)) : lines;
     body.replaceChildren(...sorted.map((line) => lineOf(line, payload, scale, show)));
     COLUMNS.forEach((one, i) => {
-      if (one.key === state.key) heads[i].setAttribute("aria-sort", state.down ? "descending" : "ascending");
+      if (one.key === key) heads[i].setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else heads[i].removeAttribute("aria-sort");
     });
   }
@@ -46,8 +50,12 @@ export function buildLeaderboard(payload, show) {
   return make("div", { class: "scroll", tabindex: 0 }, table);
 }
 
-function headOf(column, sort) {
-  const button = tell(make("button", { type: "button", onclick: sort }), column.words);
+function wordOf(column, isShare) {
+  return (isShare && column.points) || column.words;
+}
+
+function headOf(column, isShare, sort) {
+  const button = tell(make("button", { type: "button", onclick: sort }), wordOf(column, isShare));
   return make("th", { scope: "col", class: column.number && !column.wide ? "number" : null }, button);
 }
 
@@ -85,60 +93,63 @@ function intervalOf(line, scale) {
   return svg;
 }
 
-function bracket(low, high, digits) {
-  if (!Number.isFinite(low) || !Number.isFinite(high)) return "";
-  return `[${showNumber(low, digits)}, ${showNumber(high, digits)}]`;
+function bracket(low, high, show) {
+  return Number.isFinite(low) && Number.isFinite(high) ? ` [${show(low)}, ${show(high)}]` : "";
 }
 
-function signed(value, digits) {
-  return (value > 0 ? "+" : "") + showNumber(value, digits);
-}
-
-function scoreCell(line, scale) {
-  if (!Number.isFinite(line.score) || !scale) return make("td", { class: "number" }, "–");
+function scoreCell(line, scale, score) {
+  if (!Number.isFinite(line.score) || !scale) return make("td", { class: "score" }, "–");
+  const bare = (value) => showNumber(score?.is_share ? 100 * value : value, score?.is_share ? 1 : 3);
   return make("td", { class: "score" }, make("div", {}, intervalOf(line, scale),
-    make("span", { class: "figures" }, make("b", {}, showNumber(line.score, 4)),
-      make("span", { class: "quiet" }, ` ${bracket(line.low, line.high, 3)}`))));
+    make("span", { class: "figures" }, make("b", {}, showScore(line.score, score)),
+      make("span", { class: "quiet" }, bracket(line.low, line.high, bare)))));
 }
 
-function differenceCell(line) {
+// Differences of shares are in percentage points.
+function differenceCell(line, score) {
   const compared = line.verdict !== "reference" && Number.isFinite(line.difference);
-  if (!compared) return make("td", { class: "number quiet" }, "–");
+  if (!compared) return make("td", { class: "number difference quiet" }, "–");
+  const [factor, digits] = score?.is_share ? [100, 1] : [1, 3];
+  const show = (value) => (factor * value >= 0.5 * 10 ** -digits ? "+" : "") + showNumber(factor * value, digits);
   const chance = line.p < 0.001 ? " p < 0.001" : ` p = ${showNumber(line.p, 3)}`;
-  const p = Number.isFinite(line.p) ? make("span", { class: "quiet" }, chance) : null;
-  return make("td", { class: "number" }, make("span", {}, signed(line.difference, 4)),
-    make("span", { class: "quiet" }, ` ${bracket(line.difference_low, line.difference_high, 3)}`), p);
+  return make("td", { class: "number difference" }, make("span", {}, show(line.difference)),
+    make("span", { class: "quiet" }, bracket(line.difference_low, line.difference_high, show),
+      Number.isFinite(line.p) ? chance : ""));
 }
 
 function nameCell(line, payload, show) {
-  const name = make("span", { class: "name" }, line.name);
-  const shown = line.space !== null && line.space !== undefined;
+  const name = given("span", spaceWords(line.name), { class: "name" });
+  const shown = Number.isInteger(line.space);
   const inner = shown ? make("button", { type: "button", class: "link", onclick: (event) => {
     event.stopPropagation();
     show(line.space);
   } }, name) : name;
-  if (shown) label(inner, "show_space", { name: line.name });
+  if (shown) label(inner, "show_space", { name: spaceWords(line.name) });
   const winner = line.name === payload.winner ? worded("span", "winner", {}, { class: "badge" }) : null;
   const about = line.about ? given("small", line.about, { class: "about" }) : null;
   if (about) about.title = about.textContent; // the cell shows its first part only
   return make("th", { scope: "row" }, inner, winner, about);
 }
 
+function verdictCell(line) {
+  const verdict = line.verdict === "noise" ? "not_shown" : line.verdict; // its former name
+  const word = VERDICTS.includes(verdict) ? wordsOf(`verdict_${verdict}`) : verdict;
+  return make("td", { class: "judged" }, given("span", word, { class: `verdict ${verdict}` }),
+    line.note ? given("small", line.note) : null);
+}
+
 function lineOf(line, payload, scale, show) {
-  const known = VERDICTS.includes(line.verdict);
-  const style = { class: `verdict ${line.verdict}` };
-  const word = known ? worded("span", `verdict_${line.verdict}`, {}, style) : given("span", line.verdict);
-  const verdict = make("td", {}, word);
-  if (line.note) verdict.append(given("small", line.note));
-  const row = make("tr", { class: line.name === payload.winner ? "winner" : null },
-    nameCell(line, payload, show),
+  const cells = [nameCell(line, payload, show),
     make("td", { class: "number" }, showNumber(line.n_dimensions)),
-    scoreCell(line, scale),
-    differenceCell(line),
-    verdict,
+    scoreCell(line, scale, payload.score),
+    differenceCell(line, payload.score),
+    verdictCell(line),
     make("td", { class: "number" }, showSeconds(line.fit_seconds)),
-    make("td", { class: "number" }, showBytes(line.peak_bytes)));
-  if (line.space !== null && line.space !== undefined) {
+    make("td", { class: "number" }, showBytes(line.peak_bytes))];
+  // On a narrow screen a line is a card, and its cells name themselves.
+  cells.forEach((cell, i) => tell(cell, wordOf(COLUMNS[i], payload.score?.is_share), {}, "data-name"));
+  const row = make("tr", { class: line.name === payload.winner ? "winner" : null }, cells);
+  if (Number.isInteger(line.space)) {
     row.classList.add("choosable");
     row.addEventListener("click", () => show(line.space));
   }

@@ -2,9 +2,10 @@
 import { categoryColour, categoryShape, isDark, rampColour, rgb } from "./colours.js";
 import { rangeOf } from "./points.js";
 import { shapePath } from "./shapes.js";
-import { draw, label, make, say, showNumber, worded } from "./text.js";
+import { draw, label, make, say, showNumber, spaceWords, worded } from "./text.js";
 
 const MOST_LEGEND = 300;
+const MOST_IN_FILE = 60; // classes in the legend of a saved picture
 const MOST_SHARES = 8;
 const MOST_TOLD = 14; // columns in a tooltip
 
@@ -18,6 +19,14 @@ function markOf(column, row) {
   const value = column.values[row];
   if (column.kind === "category") return swatch(value < column.counts.length ? value : -1);
   return swatch(-1, rgb(rampColour((value - column.low) / (column.high - column.low || 1), isDark())));
+}
+
+function rampStops() {
+  return Array.from({ length: 9 }, (_, i) => rgb(rampColour(i / 8, isDark())));
+}
+
+function endText(end) {
+  return showNumber(Number(end.toPrecision(4)));
 }
 
 export class Legend {
@@ -39,9 +48,8 @@ export class Legend {
 
   ramp(column) {
     const bar = make("div", { class: "ramp" });
-    const stops = Array.from({ length: 9 }, (_, i) => rgb(rampColour(i / 8, isDark())));
-    bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    const ends = [column.low, column.high].map((end) => make("span", {}, showNumber(Number(end.toPrecision(4)))));
+    bar.style.background = `linear-gradient(to right, ${rampStops().join(", ")})`;
+    const ends = [column.low, column.high].map((end) => make("span", {}, endText(end)));
     return make("div", {}, bar, make("div", { class: "ends" }, ends));
   }
 
@@ -59,6 +67,21 @@ export class Legend {
     const rest = classes - MOST_LEGEND;
     if (rest > 0) items.push(make("li", { class: "quiet" }, say("and_more", { n: rest })));
     return make("ul", {}, items);
+  }
+
+  // For a file: the name of the column, its first classes or its scale.
+  items() {
+    const column = this.bench.colour?.column;
+    if (!column) return null;
+    const { title, low, high } = column;
+    if (column.kind === "number") {
+      return { title, classes: [], scale: { low: endText(low), high: endText(high), stops: rampStops() } };
+    }
+    const shown = column.categories.slice(0, MOST_IN_FILE);
+    const classes = shown.map((name, i) => ({ name, colour: categoryColour(i, isDark()), shape: categoryShape(i) }));
+    if (column.missing) classes.push({ name: say("no_value"), colour: categoryColour(-1, isDark()), shape: 0 });
+    const more = column.categories.length - shown.length;
+    return { title, classes, scale: null, more: more > 0 ? say("and_more", { n: more }) : null };
   }
 
   toggle(code) {
@@ -146,13 +169,16 @@ export class NeighborPanel {
       return;
     }
     const original = points.originalNeighbors(clicked);
-    const parts = [make("p", {}, markOf(colour?.column, clicked), make("b", {}, ` ${points.idOf(clicked)}`))];
+    const parts = [make("p", {}, points.thumbnail(clicked, 56), markOf(colour?.column, clicked),
+      make("b", {}, ` ${points.idOf(clicked)}`))];
     if (original) parts.push(this.list(say("in_original"), original, null, "original"));
     for (const space of new Set([left.space, right.space])) {
       if (!space?.places) continue;
       const rows = space.neighborsOf(clicked, points.k);
-      const where = space.knowsNeighbors ? "in_space" : "in_picture";
-      parts.push(this.list(say(where, { name: space.name, d: space.nDimensions ?? "" }), rows, original, "space"));
+      const title = make("span");
+      if (space.knowsNeighbors) space.tellTitle(title);
+      else title.append(say("in_picture", { name: spaceWords(space.name) }));
+      parts.push(this.list(title, rows, original, "space"));
     }
     this.body.replaceChildren(...parts);
   }
@@ -164,7 +190,7 @@ export class NeighborPanel {
       const value = colour?.column.values ? ` · ${colour.column.textOf(row)}` : "";
       const tick = () => label(make("span", { class: "kept", role: "img" }, "✓"), "kept");
       const press = { type: "button", class: "link", "data-row": row, onclick: () => this.bench.click(row) };
-      return make("li", {}, markOf(colour?.column, row), make("button", press, points.idOf(row)),
+      return make("li", {}, points.thumbnail(row, 24), markOf(colour?.column, row), make("button", press, points.idOf(row)),
         make("span", { class: "quiet" }, value), original?.includes(row) ? tick() : null);
     });
     const count = common === null ? "" : ` ${say("overlap_count", { n: common, of: original.length })}`;
@@ -192,7 +218,7 @@ export class Tooltip {
     const rest = columns.length - MOST_TOLD;
     if (rest > 0) lines.push(make("tr", {}, make("td", { colspan: 2 }, say("and_more", { n: rest }))));
     const name = make("b", {}, markOf(colour?.column, row), points.idOf(row));
-    this.element.replaceChildren(name, make("table", {}, lines));
+    this.element.replaceChildren(name, points.thumbnail(row, 72) ?? "", make("table", {}, lines));
     const box = picture.host.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.element;
     const right = box.left + x + 16 + width < window.innerWidth;

@@ -1,9 +1,9 @@
 // One picture: a choice of space, tools, the scatter, what is known of the space.
 import { isDark, parseHex } from "./colours.js";
-import { keep, pictureSvg } from "./export.js";
+import { keep, picturePng, pictureSvg } from "./export.js";
 import { marksSvg, paintMarks } from "./marks.js";
 import { createScatter } from "./scatter.js";
-import { label, make, say, showNumber, tell, worded } from "./text.js";
+import { given, label, make, say, showNumber, spaceWords, tell, worded } from "./text.js";
 
 // The numbers of a space that are told under its picture, and their words.
 const QUALITIES = {
@@ -45,24 +45,22 @@ export class Picture {
 
   buildBar() {
     this.choice = make("select", { onchange: () => this.bench.choose(this, Number(this.choice.value)) });
-    this.bench.points.spaces.forEach((space, i) => {
-      const size = space.nDimensions ? ` (${space.nDimensions})` : "";
-      this.choice.append(make("option", { value: i }, space.name + size));
-    });
+    this.choice.append(...this.bench.points.spaces.map((space, i) => space.tellTitle(make("option", { value: i }))));
     label(this.choice, `choose_${this.side}`);
+    const chooseView = () =>
+      this.bench.choose(this, Number(this.choice.value), this.bench.pace(), Number(this.viewChoice.value));
+    this.viewChoice = label(make("select", { class: "view", hidden: true, onchange: chooseView }), "choose_view");
     const button = (key, sign, onclick) =>
       label(make("button", { type: "button", class: "tool", onclick }, sign), key);
     this.panButton = button("tool_pan", "✥", () => this.scatter.setTool("pan"));
     this.lassoButton = button("tool_lasso", "◌", () => this.scatter.setTool("lasso"));
-    return make("div", { class: "bar" }, this.choice,
-      make("span", { class: "tools", role: "group" }, this.panButton, this.lassoButton),
-      make("span", { class: "tools", role: "group" },
-        button("zoom_in", "+", () => this.scatter.zoom(1.5)),
+    const group = (...buttons) => make("span", { class: "tools", role: "group" }, buttons);
+    return make("div", { class: "bar" }, this.choice, this.viewChoice, make("span", { class: "toolbar" },
+      group(this.panButton, this.lassoButton),
+      group(button("zoom_in", "+", () => this.scatter.zoom(1.5)),
         button("zoom_out", "−", () => this.scatter.zoom(1 / 1.5)),
         button("zoom_reset", "⤢", () => this.scatter.reset())),
-      make("span", { class: "tools", role: "group" },
-        button("save_png", "PNG", () => this.savePng()),
-        button("save_svg", "SVG", () => this.saveSvg())));
+      group(button("save_png", "PNG", () => this.savePng()), button("save_svg", "SVG", () => this.saveSvg()))));
   }
 
   showTool(tool) {
@@ -82,22 +80,33 @@ export class Picture {
     this.scatter.setBackground(parseHex(paper));
   }
 
-  async show(space, ms) {
+  async show(space, ms, at = 0) {
     this.space = space;
-    await space.load();
+    this.view = await space.load(at);
+    this.choice.value = String(this.bench.points.spaces.indexOf(space));
+    this.viewChoice.replaceChildren(...space.views.map(({ name }, i) => given("option", name, { value: i })));
+    this.viewChoice.value = String(at);
+    this.viewChoice.hidden = space.views.length < 2;
     this.describe();
-    if (ms > 0) await this.scatter.morph(space.places, ms);
-    else this.scatter.setPositions(space.places);
+    if (ms > 0) await this.scatter.morph(this.view.places, ms);
+    else this.scatter.setPositions(this.view.places);
   }
 
+  // What is drawn, and how well it agrees with the data: the picture, and the space that it is of.
   describe() {
-    const known = Object.keys(QUALITIES).filter((key) => Number.isFinite(this.space.quality[key]));
-    const facts = known.map((key) => {
-      const name = tell(worded("span", QUALITIES[key]), `${QUALITIES[key]}_help`, {}, "title");
-      return make("span", { class: "fact" }, name, make("b", {}, showNumber(this.space.quality[key], 3)));
+    const { nDimensions: d, quality } = this.space;
+    const columns = [];
+    if (this.view.quality) columns.push([worded("th", "quality_picture"), this.view.quality]);
+    if (d > 2) columns.push([worded("th", "quality_space", { d }), quality]);
+    const isKnown = (key) => columns.some(([, values]) => Number.isFinite(values[key]));
+    const lines = Object.keys(QUALITIES).filter(isKnown).map((key) => {
+      const name = tell(worded("th", QUALITIES[key], {}, { scope: "row" }), `${QUALITIES[key]}_help`, {}, "title");
+      return make("tr", {}, name, columns.map(([, values]) => make("td", {}, showNumber(values[key], 3))));
     });
-    const shown = this.space.shown ? worded("span", this.space.shown) : null;
-    this.caption.replaceChildren(make("p", {}, shown), make("p", { class: "facts" }, facts));
+    const head = make("tr", {}, worded("th", "quality"), columns.map(([name]) => name));
+    const named = this.space.views.length > 1; // by the selector
+    this.caption.replaceChildren(named ? "" : given("p", this.view.name),
+      lines.length ? make("table", { class: "quality" }, make("thead", {}, head), make("tbody", {}, lines)) : "");
   }
 
   mark(marks) {
@@ -109,15 +118,22 @@ export class Picture {
     return `${this.bench.title} - ${this.space.name}.${ending}`;
   }
 
+  // What is told around the points in a file.
+  about() {
+    return {
+      title: `${this.bench.title} · ${say(spaceWords(this.space.name))}`,
+      note: say(this.view.name),
+      legend: this.bench.legend.items(),
+      ink: getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(),
+    };
+  }
+
   async savePng() {
-    keep(await this.scatter.toPNG(), this.fileName("png"));
+    keep(await picturePng(this.scatter, this.about()), this.fileName("png"));
   }
 
   async saveSvg() {
-    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    const legend = this.bench.legendItems();
-    const note = say(this.space.shown) || say("axes_1_2");
     const marks = marksSvg(this.scatter, this.marks, isDark());
-    keep(await pictureSvg(this.scatter, { title: this.space.name, note, legend, ink, marks }), this.fileName("svg"));
+    keep(pictureSvg(this.scatter, this.about(), marks), this.fileName("svg"));
   }
 }

@@ -1,12 +1,11 @@
 // Two pictures side by side: one selection, one colouring, one clicked point; a morph between them.
-import { categoryColour, categoryShape, isDark } from "./colours.js";
+import { isDark } from "./colours.js";
 import { keep, selectionCsv } from "./export.js";
 import { Legend, NeighborPanel, SelectionPanel, Tooltip } from "./panels.js";
 import { Picture } from "./picture.js";
-import { make, onLanguage, tell, worded } from "./text.js";
+import { make, onLanguage, say, spaceWords, tell, worded } from "./text.js";
 
 const MORPH = 1100; // ms
-const MOST_IN_SVG = 60; // classes in the legend of an exported picture
 
 export class Bench {
   constructor(points, payload, painter) {
@@ -49,7 +48,7 @@ export class Bench {
     const groups = new Map([[null, this.colourChoice]]);
     for (const { key, column, group } of this.choices) {
       if (!groups.has(group)) {
-        groups.set(group, make("optgroup", { label: group }));
+        groups.set(group, make("optgroup", { label: say(spaceWords(group.name)) }));
         this.colourChoice.append(groups.get(group));
       }
       groups.get(group).append(make("option", { value: key }, column.title));
@@ -84,13 +83,14 @@ export class Bench {
 
   // --- spaces ---
 
-  async choose(picture, index, ms = this.pace()) {
-    picture.choice.value = String(index);
+  // at: which of the space's views
+  async choose(picture, index, ms = this.pace(), at = 0) {
     picture.chosen = this.points.spaces[index];
+    picture.chosenAt = at;
     const before = picture.scatter.n;
     if (picture === this.left) this.morphed = false;
-    await picture.show(picture.chosen, before ? ms : 0);
-    if (this.morphed) await this.left.show(this.right.chosen, ms); // it lies over the right one
+    await picture.show(picture.chosen, before ? ms : 0, at);
+    if (this.morphed) await this.left.show(this.right.chosen, ms, at); // it lies over the right one
     if (!before) this.recolour(); // the first points: now there is something to colour
     this.tellMorph();
     this.showNeighbors();
@@ -100,13 +100,14 @@ export class Bench {
   async morph() {
     this.morphed = !this.morphed;
     this.tellMorph();
-    await this.left.show(this.morphed ? this.right.chosen : this.left.chosen, this.pace());
+    const { chosen, chosenAt } = this.morphed ? this.right : this.left;
+    await this.left.show(chosen, this.pace(), chosenAt);
     this.showNeighbors();
   }
 
   tellMorph() {
-    const names = { left: this.left.chosen?.name ?? "", right: this.right.chosen?.name ?? "" };
-    tell(this.morphButton, this.morphed ? "morph_back" : "morph", names);
+    const [left, right] = this.pictures.map(({ chosen }) => (chosen ? spaceWords(chosen.name) : ""));
+    tell(this.morphButton, this.morphed ? "morph_back" : "morph", { left, right });
     this.morphButton.setAttribute("aria-pressed", String(this.morphed));
   }
 
@@ -138,13 +139,6 @@ export class Bench {
     for (const picture of this.pictures) picture.scatter.setSizes(size, opacity);
   }
 
-  legendItems() {
-    const column = this.colour?.column;
-    if (!column || column.kind !== "category") return [];
-    return column.categories.slice(0, MOST_IN_SVG).map((name, i) =>
-      ({ name, colour: categoryColour(i, isDark()), shape: categoryShape(i) }));
-  }
-
   // --- selection ---
 
   selectRows(rows) {
@@ -174,8 +168,11 @@ export class Bench {
   }
 
   saveCsv() {
-    const spaces = [...new Set([this.left.chosen, this.right.chosen])];
-    const text = selectionCsv(this.points, this.selection, spaces);
+    const shown = new Map(this.pictures.map(({ chosen, chosenAt }) => {
+      const view = chosen.views[chosenAt];
+      return [view, chosenAt ? `${chosen.name} (${say(view.name)})` : chosen.name];
+    }));
+    const text = selectionCsv(this.points, this.selection, shown);
     keep(new Blob([text], { type: "text/csv" }), `${this.title} - ${this.selected.size}.csv`);
   }
 

@@ -2,7 +2,7 @@
 import { categoryColour, categoryShape, parseHex, rampColour } from "./colours.js";
 import { unpackFloats, unpackIntegers, unpackPlaces, unpackTexts } from "./data.js";
 import { Grid } from "./grid.js";
-import { say, showNumber } from "./text.js";
+import { make, say, showNumber, spaceWords, tell, wordsOf } from "./text.js";
 
 const USUAL_K = 5;
 
@@ -13,7 +13,9 @@ export class Points {
     this.of = points.of ?? points.n;
     this.ids = null;
     this.packedIds = points.ids;
-    this.columns = (points.columns ?? []).map((column) => new Column(column.name, column));
+    this.columns = (points.columns ?? []).map((column) => new Column(askedName(column, payload), column));
+    this.images = points.images ?? null; // rows that are pictures
+    this.aboutData = points.about_data ?? null;
     this.spaces = (payload.spaces ?? []).map((space) => new Space(space));
     this.packedNeighbors = payload.original_neighbors ?? null;
     this.k = (this.packedNeighbors ?? {}).shape?.[1] ?? USUAL_K;
@@ -23,6 +25,22 @@ export class Points {
     this.ids = await unpackTexts(this.packedIds);
     for (const column of this.columns) await column.load();
     if (this.packedNeighbors) this.neighborRows = await unpackIntegers(this.packedNeighbors);
+    if (this.images) this.pixels = Uint8Array.from(await unpackIntegers(this.images.values));
+  }
+
+  // A row that is a picture, so many pixels wide; null where rows are not pictures.
+  thumbnail(row, wide) {
+    if (!this.pixels) return null;
+    const { width, height } = this.images;
+    const canvas = make("canvas", { width, height, class: "thumbnail", "aria-hidden": "true" });
+    const image = new ImageData(width, height);
+    for (let i = 0; i < width * height; i += 1) {
+      const grey = this.pixels[row * width * height + i];
+      image.data.set([grey, grey, grey, 255], 4 * i);
+    }
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    canvas.style.width = `${wide}px`;
+    return canvas;
   }
 
   idOf(row) {
@@ -39,11 +57,17 @@ export class Points {
   choices() {
     const found = this.columns.map((column, i) => ({ key: `c${i}`, column, group: null }));
     this.spaces.forEach((space, s) => {
-      space.perRow.forEach((column, i) => found.push({ key: `s${s}r${i}`, column, group: space.name }));
-      if (space.heldOut) found.push({ key: `s${s}h`, column: space.heldOut, group: space.name });
+      space.perRow.forEach((column, i) => found.push({ key: `s${s}r${i}`, column, group: space }));
+      if (space.heldOut) found.push({ key: `s${s}h`, column: space.heldOut, group: space });
     });
     return found;
   }
+}
+
+// The column that was asked about is called by its own name, or at least in the reader's language.
+function askedName({ name }, payload) {
+  if (name !== payload.points.default_color || !["label", "target"].includes(name)) return name;
+  return payload.score?.column ?? wordsOf(`role_${name}`);
 }
 
 // A column of values to colour by. `name` is a text, or words in both languages.
@@ -116,31 +140,46 @@ export class Column {
   }
 }
 
+// A space and its pictures: the usual one first, then other views of the same space.
 export class Space {
   constructor(space) {
     this.name = space.name;
     this.nDimensions = space.n_dimensions;
-    this.shown = space.shown ?? null;
     this.quality = space.quality ?? {};
-    this.packed = { xy: space.xy, neighbors: space.neighbors ?? null };
+    const usual = { name: space.shown ?? wordsOf("axes_1_2"), xy: space.xy, quality: space.picture_quality };
+    this.views = [usual, ...(space.views ?? [])].map(({ name, xy, quality }) => ({ name, packed: xy, quality }));
+    // Of a space of two dimensions all of it is in the picture.
+    if (!(this.nDimensions > 2)) this.views[0].quality ??= this.quality;
+    this.packedNeighbors = space.neighbors ?? null;
     this.perRow = (space.per_row ?? []).map(({ name, values }) => new Column(name, { values }));
+    const kinds = [wordsOf("held_out_no"), wordsOf("held_out_yes")];
     this.heldOut = space.held_out
-      ? new Column(HELD_OUT_NAME, { kind: "category", values: space.held_out, categories: HELD_OUT_KINDS })
+      ? new Column(wordsOf("held_out"), { kind: "category", values: space.held_out, categories: kinds })
       : null;
   }
 
-  async load() {
-    if (this.places) return this;
-    const { values, places } = await unpackPlaces(this.packed.xy);
-    this.coordinates = values;
-    this.places = places;
-    if (this.packed.neighbors) {
-      this.k = this.packed.neighbors.shape[1];
-      this.neighborRows = await unpackIntegers(this.packed.neighbors);
+  // Resolves to one of its views.
+  async load(at = 0) {
+    const view = this.views[at];
+    if (!view.places) {
+      const { values, places } = await unpackPlaces(view.packed);
+      Object.assign(view, { coordinates: values, places, packed: null });
+    }
+    if (this.packedNeighbors && !this.neighborRows) {
+      this.k = this.packedNeighbors.shape[1];
+      this.neighborRows = await unpackIntegers(this.packedNeighbors);
     }
     for (const column of this.perRow) await column.load();
-    this.packed = null;
-    return this;
+    return view;
+  }
+
+  get places() {
+    return this.views[0].places;
+  }
+
+  tellTitle(element) {
+    const name = spaceWords(this.name);
+    return this.nDimensions ? tell(element, "space_title", { name, d: this.nDimensions }) : tell(element, name);
   }
 
   // True: measured in all dimensions of the space; false: on the two that are shown.
@@ -154,9 +193,6 @@ export class Space {
     return this.grid.neighbors(row, k);
   }
 }
-
-const HELD_OUT_NAME = { en: "Held out", zh: "留出" };
-const HELD_OUT_KINDS = [{ en: "fitted", zh: "参与拟合" }, { en: "held out", zh: "留出" }];
 
 function listed(rows, row, k) {
   return [...rows.subarray(row * k, (row + 1) * k)].filter((other) => other >= 0 && other !== row);

@@ -5,7 +5,7 @@ import { buildLeaderboard } from "./leaderboard.js";
 import { Bench } from "./pictures.js";
 import { Points } from "./points.js";
 import { buildSections, section } from "./sections.js";
-import { getLanguage, given, label, make, say, setLanguage, showNumber, worded } from "./text.js";
+import { getLanguage, given, label, make, setLanguage, setWords, showScore, worded } from "./text.js";
 
 const LONG_HEADLINE = 160; // letters
 
@@ -30,25 +30,30 @@ function buildTop(payload, follow) {
 }
 
 function buildHeader(payload) {
-  const header = make("header", {});
-  if (payload.headline) {
-    const title = worded("h1", payload.headline);
-    title.classList.toggle("long", say(payload.headline).length > LONG_HEADLINE);
-    header.append(title);
-  }
-  else header.append(make("h1", {}, payload.title ?? "Nearfold"));
-  if (payload.final) header.append(worded("p", payload.final, {}, { class: "final" }));
-  if (payload.source) header.append(given("p", payload.source, { class: "quiet" }));
-  const notices = (payload.notices ?? []).map((notice) => worded("li", notice));
-  if (notices.length) header.append(make("ul", { class: "notices", role: "note" }, notices));
-  return header;
+  const title = given("h1", payload.headline ?? payload.title ?? "Nearfold");
+  title.classList.toggle("long", title.textContent.length > LONG_HEADLINE);
+  const lines = (payload.details ?? []).map((line) => given("p", line));
+  const part = (name, style) => (payload[name] ? given("p", payload[name], { class: style }) : null);
+  const notices = (payload.notices ?? []).map((notice) => given("li", notice));
+  return make("header", {}, title, lines.length ? make("div", { class: "details" }, lines) : null,
+    part("final", "final"), part("source", "quiet"), part("holds_rows", "quiet small"),
+    notices.length ? make("ul", { class: "notices", role: "note" }, notices) : null);
 }
 
+// What the score is, and what its intervals and p-values hold for.
 function scoreWords(payload) {
-  const { name = "", k = null, chance = null, help = null } = payload.score ?? {};
+  const score = payload.score ?? {};
+  const { name = "", k = null, chance = null, help = null, column = null } = score;
+  const corrected = payload.corrected_for ?? score.corrected_for ?? 0;
   const line = worded("p", help ?? (k ? "score_help" : "score_only"), { score: name, k }, { class: "lead" });
-  const rest = Number.isFinite(chance) ? worded("span", "chance_said", { chance: showNumber(chance, 3) }) : null;
-  return make("div", {}, line, rest ? make("p", { class: "quiet" }, rest) : null);
+  const rest = [
+    column ? worded("span", "score_of", { column }) : null,
+    score.lower_is_better ? worded("span", "lower_better") : null,
+    Number.isFinite(chance) ? worded("span", "chance_said", { chance: () => showScore(chance, score) }) : null,
+    payload.minimal_gain ? given("span", payload.minimal_gain) : null,
+    corrected > 1 ? worded("span", "corrected", { n: corrected }) : null,
+  ].filter(Boolean);
+  return make("div", {}, line, make("p", { class: "quiet" }, rest.map((part) => [part, " "])));
 }
 
 // Which two spaces are seen first: the winner on the right, the reference on the left.
@@ -63,7 +68,9 @@ function firstSpaces(payload) {
 function buildPictures(points, bench) {
   const part = section("pictures", "pictures");
   if (points.n < points.of) part.append(worded("p", "sampled", { n: points.n, of: points.of }, { class: "notice" }));
-  part.append(worded("p", "pictures_help", {}, { class: "lead" }), bench.element);
+  part.append(worded("p", "pictures_help", {}, { class: "lead" }));
+  if (points.aboutData) part.append(given("p", points.aboutData, { class: "quiet" }));
+  part.append(bench.element);
   part.append(worded("p", "keys_help", {}, { class: "quiet small" }));
   return part;
 }
@@ -92,14 +99,17 @@ async function build(payload) {
 
 async function start() {
   const payload = JSON.parse(document.getElementById("payload").textContent);
+  setWords(payload.words);
   setLanguage(payload.lang ?? "en");
   // For tests and for curious readers: everything that is on the page.
   window.nearfold = await build(payload);
   document.documentElement.dataset.ready = "true";
 }
 
+// The sentence for this is in the page itself: the words may be what is broken.
 start().catch((error) => {
-  const said = make("p", { class: "plain", role: "alert" }, say("broken"), ` ${error.message}`);
-  document.getElementById("page").append(said);
+  const broken = document.getElementById("broken");
+  broken.hidden = false;
+  broken.append(` ${error.message}`);
   throw error;
 });

@@ -293,7 +293,7 @@ export class Scatter {
   }
 
   // The picture as it is seen, at twice the density of the screen.
-  async toPNG(factor = 2) {
+  snapshot(factor = 2) {
     const density = this.density * factor;
     const picture = document.createElement("canvas");
     picture.width = Math.round(this.width * density);
@@ -305,7 +305,7 @@ export class Scatter {
     context.setTransform(density, 0, 0, density, 0, 0);
     this.paintOver(context);
     this.resize();
-    return new Promise((resolve) => picture.toBlob(resolve, "image/png"));
+    return picture;
   }
 
   destroy() {

@@ -1,7 +1,7 @@
 // The parts of the report below the pictures. A part that has no data is left out.
 import { barList, heatMap, lineChart, screeChart, shepardChart } from "./charts.js";
 import { unpackFloats } from "./data.js";
-import { given, label, make, onLanguage, say, showNumber, worded } from "./text.js";
+import { given, label, make, onLanguage, say, showNumber, showShare, spaceWords, tell, worded, wordsOf } from "./text.js";
 
 const SHORT = new Set(["curves", "scree", "shepard", "confusion", "weights", "graph"]); // two stand side by side
 const MOST_BARS = 20;
@@ -18,14 +18,14 @@ export async function buildSections(payload) {
   const lead = (words) => worded("p", words, {}, { class: "lead" });
   const cards = (list, card) => make("div", { class: "cards" }, list.map(card));
   const builders = {
-    curves: (curves) => cards(curves, curveCard),
+    curves: (curves) => cards(curves, (curve) => curveCard(curve, payload.score?.is_share)),
     scree: (screes) => cards(screes, screeCard),
     shepard: async (parts) => [lead("shepard_help"), await shepardPart(parts)],
     confusion: (parts) => [lead("confusion_help"), confusionPart(parts)],
     weights: weightsPart,
     graph: graphPart,
     schema: schemaPart,
-    manifest: manifestPart,
+    manifest: (manifest) => [payload.command ? commandPart(payload.command) : null, manifestPart(manifest)],
   };
   const built = [];
   for (const [id, build] of Object.entries(builders)) {
@@ -35,20 +35,24 @@ export async function buildSections(payload) {
   return [halves, ...built.filter((part) => !SHORT.has(part.id))];
 }
 
-function curveCard(curve) {
+function curveCard(curve, isShare) {
   const reason = curve.reason ? worded("p", curve.reason) : null;
-  return make("article", { class: "card" }, worded("h3", curve.title), lineChart(curve), reason);
+  const chart = make("div", {}, lineChart(curve, isShare));
+  onLanguage(() => chart.replaceChildren(lineChart(curve, isShare))); // ticks are written differently
+  return make("article", { class: "card" }, worded("h3", curve.title), chart, reason);
 }
 
 function screeCard(scree) {
   const reason = scree.reason ? worded("p", scree.reason) : null;
-  return make("article", { class: "card" }, make("h3", {}, scree.name), screeChart(scree), reason);
+  const chart = make("div", {}, screeChart(scree));
+  onLanguage(() => chart.replaceChildren(screeChart(scree)));
+  return make("article", { class: "card" }, given("h3", spaceWords(scree.name)), chart, reason);
 }
 
 // A select box for the space and what it shows.
 function chooser(names, build) {
   const place = make("div", { class: "card" });
-  const options = names.map((name, i) => make("option", { value: i }, name));
+  const options = names.map((name, i) => given("option", spaceWords(name), { value: i }));
   const select = make("select", { onchange: () => show() }, options);
   label(select, "choose_space");
   const show = () => place.replaceChildren(...[build(Number(select.value))].flat());
@@ -61,18 +65,21 @@ async function shepardPart(parts) {
   const distances = await Promise.all(parts.map(({ original, embedded }) =>
     Promise.all([unpackFloats(original), unpackFloats(embedded)])));
   return chooser(parts.map((part) => part.space), (i) => {
-    const { space, correlation } = parts[i];
-    const said = Number.isFinite(correlation) ? say("shepard_said", { space, r: showNumber(correlation, 3) }) : space;
+    const { correlation } = parts[i];
+    const space = spaceWords(parts[i].space);
+    const known = Number.isFinite(correlation);
+    const said = known ? say("shepard_said", { space, r: showNumber(correlation, 3) }) : say(space);
     return [make("p", {}, said), shepardChart([...distances[i][0]], [...distances[i][1]])];
   });
 }
 
 function confusionPart(parts) {
   return chooser(parts.map((part) => part.space), (i) => {
-    const { counts, space } = parts[i];
+    const { counts } = parts[i];
+    const space = spaceWords(parts[i].space);
     const all = counts.flat().reduce((a, b) => a + b, 0);
     const right = counts.reduce((sum, line, j) => sum + line[j], 0);
-    const share = showNumber((100 * right) / (all || 1), 1);
+    const share = showShare(right / (all || 1));
     return [make("p", {}, say("confusion_said", { space, right, all, share })), heatMap(parts[i])];
   });
 }
@@ -80,11 +87,11 @@ function confusionPart(parts) {
 function weightsPart(parts) {
   return chooser(parts.map((part) => part.space), (i) => {
     const { about, columns, weights } = parts[i];
-    const rest = columns.length - MOST_BARS;
+    const [shown, total] = [Math.min(columns.length, MOST_BARS), parts[i].total ?? columns.length];
     return [
       about ? worded("p", about) : "",
       barList(columns.map(String), weights, MOST_BARS),
-      rest > 0 ? make("p", { class: "quiet" }, say("and_more", { n: rest })) : "",
+      total > shown ? make("p", { class: "quiet" }, say("shown_of", { n: shown, of: total })) : "",
     ];
   });
 }
@@ -100,22 +107,35 @@ function graphPart(graph) {
 }
 
 function schemaPart(schema) {
+  const use = schema.some((line) => line.use); // how the column is used: newer reports say
   const cells = (line) => [make("th", { scope: "row" }, line.name),
-    make("td", {}, roleWord(line.role)), make("td", {}, line.kind ?? ""),
-    given("td", line.reason, { class: "quiet" })];
-  const heads = ["column", "role", "kind", "why"].map((key) => worded("th", key, {}, { scope: "col" }));
+    make("td", {}, known("role", line.role, { class: `role ${line.role}` })), make("td", {}, known("kind", line.kind)),
+    use ? given("td", line.use) : null, given("td", line.reason, { class: "quiet" })];
+  const heads = ["column", "role", "kind", ...(use ? ["use"] : []), "why"];
   const table = make("table", { class: "plain-table" },
-    make("thead", {}, make("tr", {}, heads)),
+    make("thead", {}, make("tr", {}, heads.map((key) => worded("th", key, {}, { scope: "col" })))),
     make("tbody", {}, schema.map((line) => make("tr", {}, cells(line)))));
   return make("details", { open: schema.length <= 12 }, worded("summary", "columns_count", { n: schema.length }),
     make("div", { class: "scroll" }, table));
 }
 
-// Known roles in the reader's language; others as they are.
-function roleWord(role) {
-  const known = ["feature", "label", "target", "id", "excluded", "constant", "text"];
-  if (!known.includes(role)) return given("span", role);
-  return worded("span", `role_${role}`, {}, { class: `role ${role}` });
+// A role or a kind that we have a word for, in the reader's language; others as they are.
+function known(group, value, properties = {}) {
+  if (typeof value !== "string") return given("span", value);
+  return given("span", wordsOf(`${group}_${value.replaceAll(" ", "_")}`, value), properties);
+}
+
+function commandPart(command) {
+  const code = make("code", {}, command);
+  const button = worded("button", "copy", {}, { type: "button", class: "copy", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      tell(button, "copied");
+    } catch { // not allowed here: select it for the reader's own keys
+      getSelection().selectAllChildren(code);
+    }
+  } });
+  return make("div", { class: "command" }, worded("h3", "command"), make("pre", {}, code), button);
 }
 
 function manifestPart(manifest) {

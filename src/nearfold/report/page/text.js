@@ -1,7 +1,7 @@
 // Words and elements. Everything that comes from the data becomes text, never markup.
-import { WORDS } from "./words.js";
 
 let language = "en";
+let catalogues = { en: {}, zh: {} }; // language → key → template, from nearfold/messages
 const told = new WeakMap(); // element → attribute ("" is its text) → what was told
 const listeners = [];
 
@@ -9,9 +9,23 @@ export function getLanguage() {
   return language;
 }
 
+export function setWords(words) {
+  catalogues = words;
+}
+
+// One of our words, or the name of a space, in both languages, to be told as Python's texts are.
+export function wordsOf(key, otherwise) {
+  return { en: catalogues.en[key] ?? otherwise, zh: catalogues.zh[key] ?? otherwise };
+}
+
+// Methods have a Chinese name; a space of the reader's own is called what it is called.
+export function spaceWords(name) {
+  return wordsOf(`method.${name}`, name);
+}
+
 // Say everything again that is on the page, in another language.
 export function setLanguage(wanted) {
-  language = wanted in WORDS ? wanted : "en";
+  language = wanted in catalogues ? wanted : "en";
   document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
   for (const element of document.querySelectorAll("[data-told]")) {
     for (const [attribute, [thing, values]] of told.get(element)) put(element, attribute, thing, values);
@@ -23,14 +37,17 @@ export function onLanguage(listener) {
   listeners.push(listener);
 }
 
-// A key of WORDS, or a text in both languages as it comes from Python ({en, zh}).
+// A key of the catalogue, or a text in both languages as it comes from Python ({en, zh}).
+// {name} stands for a value, {n|row|rows} for one of two words by the number n. A value that is
+// written differently in each language may be a function.
 export function say(thing, values = {}) {
   if (thing === null || thing === undefined) return "";
-  const text = typeof thing === "string" ? WORDS[language][thing] : thing[language] ?? thing.en;
+  const text = typeof thing === "string" ? catalogues[language][thing] : thing[language] ?? thing.en;
   if (text === undefined) throw new Error(`no words for ${JSON.stringify(thing)}`);
-  return String(text).replace(/\{(\w+)\}/g, (whole, name) => {
-    const value = values[name];
+  return String(text).replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (whole, name, one, many) => {
+    const value = typeof values[name] === "function" ? values[name]() : values[name];
     if (value === undefined) return typeof thing === "string" ? "" : whole;
+    if (one !== undefined) return Number(value) === 1 ? one : many;
     if (value !== null && typeof value === "object") return say(value);
     return typeof value === "number" ? showNumber(value) : String(value ?? "");
   });
@@ -95,6 +112,16 @@ export function showNumber(value, digits = null) {
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(3) : String(Number(value.toPrecision(5)));
   return text.replace("-", "−");
+}
+
+// A share of 1 as a percentage; `digits` of it.
+export function showShare(share, digits = 1) {
+  return say("percent", { n: showNumber(100 * share, digits) });
+}
+
+// A score as it is written everywhere: a share as a percentage, others with three decimals.
+export function showScore(value, score) {
+  return score?.is_share ? showShare(value) : showNumber(value, 3);
 }
 
 export function showSeconds(seconds) {
