@@ -31,9 +31,11 @@ _ID_NAME = re.compile(r"(?i)(^|[^a-z])id|id$|cod|case|number|rownames")
 
 
 def score_named(text: str, question: str) -> str:
-    """Which of our scores the comparison used, by the name it printed."""
+    """Which of our scores the comparison used, by the name it printed ("": the usual one)."""
     if question == "target":
         return R2
+    if text and "accuracy" not in text.lower():
+        raise ValueError(f"a score that is not known here: {text}")
     return BALANCED if "balanced" in text.lower() else ACCURACY
 
 
