@@ -22,6 +22,7 @@ import numpy as np
 
 from nearfold.graph.build import Graph
 from nearfold.graph.paths import tree_depths, tree_from
+from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, steps
 
@@ -54,13 +55,23 @@ class Suspect:
         """The same edge under the row numbers of a larger table."""
         return replace(self, a=int(rows[self.a]), b=int(rows[self.b]))
 
-    def __str__(self) -> str:
-        way = "no other way" if np.isinf(self.detour) else f"else {self.detour:.0f} times as far"
+    @property
+    def told(self) -> Message:
+        """The edge and the evidence in a sentence."""
         times = self.length / self.typical if self.typical else np.inf
-        return (
-            f"rows {self.a} - {self.b}: length {self.length:.4g} ({times:.1f} x its surroundings), "
-            f"{self.load:.1%} of all paths, {way}"
+        far = Message("doctor.far", times=f"{self.detour:.0f}")
+        return Message(
+            "doctor.suspect",
+            a=str(self.a),
+            b=str(self.b),
+            length=f"{self.length:.4g}",
+            times=f"{times:.1f}",
+            load=f"{100 * self.load:.1f}",
+            way=Message("doctor.no_way") if np.isinf(self.detour) else far,
         )
+
+    def __str__(self) -> str:
+        return str(self.told)
 
 
 @dataclass(frozen=True)
@@ -70,9 +81,14 @@ class Hole:
     rows: Ints  # around it, in order
     length: float
 
+    @property
+    def told(self) -> Message:
+        """The loop in a sentence."""
+        some = [str(row) for row in self.rows[:: max(1, len(self.rows) // 4)][:4]]
+        return Message("doctor.hole", n=len(self.rows), rows=some, length=f"{self.length:.4g}")
+
     def __str__(self) -> str:
-        some = ", ".join(str(r) for r in self.rows[:: max(1, len(self.rows) // 4)][:4])
-        return f"a loop of {len(self.rows)} rows ({some}, ...), {self.length:.4g} around"
+        return str(self.told)
 
 
 @dataclass(frozen=True)

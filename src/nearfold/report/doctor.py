@@ -22,6 +22,7 @@ from nearfold.graph.connect import (
 )
 from nearfold.graph.doctor import Circuits, Hole, find_circuits, find_holes
 from nearfold.inputs import check_rows, refuse_extreme
+from nearfold.messages import Message
 from nearfold.methods.pca import PCA
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
@@ -55,55 +56,74 @@ class Diagnosis:
         quiet = not (self.circuits.short or self.circuits.thin or self.holes)
         return len(self.sizes) == 1 and quiet
 
-    def __str__(self) -> str:
+    def lines(self) -> list[Message]:
+        """What was found, line by line."""
         kind = (
-            f"the {self.n_neighbors} nearest"
+            Message("doctor.nearest", k=self.n_neighbors)
             if self.n_neighbors is not None
-            else f"all within {self.radius:g}"
+            else Message("doctor.within", radius=f"{self.radius:g}")
         )
-        edges = len(self.graph.lengths) // 2
-        lines = [
-            f"Neighbourhood graph of {self.graph.n:,} rows, {kind}: {edges:,} edges, "
-            f"{self._lengths()}",
+        graph = Message("doctor.graph", n=self.graph.n, kind=kind, edges=len(self.graph.lengths) // 2)
+        return [
+            graph + self._lengths() if len(self.graph.lengths) else graph,
             self._pieces(),
             self._connecting(),
-            *_listed("Suspected short circuits", self.circuits.short),
-            *_listed("Thin bridges between regions", self.circuits.thin),
-            *_listed("Suspected holes", self.holes),
-            self._advice(),
+            *_listed("short", self.circuits.short),
+            *_listed("thin", self.circuits.thin),
+            *_listed("holes", self.holes),
+            *self._advice(),
         ]
-        return "\n".join(lines)
 
-    def _lengths(self) -> str:
-        if len(self.graph.lengths) == 0:
-            return "no lengths"
+    def text(self, language: str = "en") -> str:
+        """All of it in one language."""
+        return "\n".join(line.text(language) for line in self.lines())
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        from nearfold.study.html import paragraph
+
+        return "".join(paragraph(line, strong=i == 0) for i, line in enumerate(self.lines()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "healthy": self.healthy,
+            "pieces": self.sizes.tolist(),
+            "smallest_k": self.smallest_k,
+            "smallest_radius": float(self.smallest_radius),
+            "short_circuits": [[int(s.a), int(s.b)] for s in self.circuits.short],
+            "thin_bridges": [[int(s.a), int(s.b)] for s in self.circuits.thin],
+            "holes": [[int(row) for row in h.rows] for h in self.holes],
+        }
+
+    def _lengths(self) -> Message:
         middle, longest = np.median(self.graph.lengths), self.graph.lengths.max()
-        return f"of length {middle:.4g} in the median, {longest:.4g} at most"
+        return Message("doctor.lengths", middle=f"{middle:.4g}", longest=f"{longest:.4g}")
 
-    def _pieces(self) -> str:
+    def _pieces(self) -> Message:
         if len(self.sizes) == 1:
-            return "Pieces: 1, it is connected"
-        shown = ", ".join(f"{s:,}" for s in self.sizes[:8]) + (", ..." * (len(self.sizes) > 8))
-        return f"Pieces: {len(self.sizes)}, of {shown} rows"
+            return Message("doctor.connected")
+        shown = [f"{s:,}" for s in self.sizes[:8]] + (["..."] if len(self.sizes) > 8 else [])
+        return Message("doctor.pieces", n=len(self.sizes), sizes=shown)
 
-    def _connecting(self) -> str:
-        k = self.smallest_k if self.smallest_k is not None else "more than 256"
-        bound = "" if self.radius_is_exact else "at most "
-        return f"Smallest that connects: n_neighbors {k}, radius {bound}{self.smallest_radius:.6g}"
+    def _connecting(self) -> Message:
+        k: Any = str(self.smallest_k) if self.smallest_k is not None else Message("doctor.many")
+        id = "doctor.connects" if self.radius_is_exact else "doctor.connects_at_most"
+        return Message(id, k=k, radius=f"{self.smallest_radius:.6g}")
 
-    def _advice(self) -> str:
+    def _advice(self) -> list[Message]:
         if self.healthy:
-            return "Nothing suspicious was found."
+            return [Message("doctor.healthy")]
         advice = []
         if len(self.sizes) > 1:
-            advice.append(
-                "more neighbours, or disconnected='bridge', 'largest' or 'each' in Isomap and LLE"
-            )
+            advice.append(Message("doctor.advice_pieces"))
         if self.circuits.short:
-            advice.append("fewer neighbours, or look at the rows at the short circuits: leave out?")
+            advice.append(Message("doctor.advice_short"))
         if self.holes:
-            advice.append("Isomap stretches what lies around a hole: LLE bends less there")
-        return "Advice: " + "; ".join(advice) + "." if advice else "Look at the thin bridges."
+            advice.append(Message("doctor.advice_holes"))
+        return advice or [Message("doctor.advice_thin")]
 
     def draw(self, path: str | Path) -> Path:
         """The graph over its two main directions; what is suspicious in colour. Saves a PNG."""
@@ -125,11 +145,11 @@ class Diagnosis:
         )
 
 
-def _listed(title: str, found: list[Any], most: int = 10) -> list[str]:
+def _listed(what: str, found: list[Any], most: int = 10) -> list[Message]:
     if not found:
-        return [f"{title}: none"]
-    more = [f"  and {len(found) - most} more"] if len(found) > most else []
-    return [f"{title}: {len(found)}", *(f"  {item}" for item in found[:most]), *more]
+        return [Message(f"doctor.no_{what}")]
+    more = [Message("doctor.more", n=len(found) - most)] if len(found) > most else []
+    return [Message(f"doctor.{what}", n=len(found)), *(item.told for item in found[:most]), *more]
 
 
 def diagnose(

@@ -55,5 +55,6 @@ def draw_graph(
     handles, names = figure.axes[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=110)
-    return path
+    from nearfold.store.atomic import write_atomically
+
+    return write_atomically(path, lambda file: figure.savefig(file, dpi=110, format="png"))

@@ -21,7 +21,7 @@ from nearfold import registry
 from nearfold.state import state_of
 
 _OTHERS = (
-    "nearfold.store.preparation.TablePreparation",
+    "nearfold.columns.preparation.TablePreparation",
     "nearfold.metric_learn.NCA",  # with metric-learn's defaults; its other classes are methods
 )
 SKLEARN = {

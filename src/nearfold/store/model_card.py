@@ -13,11 +13,13 @@ derived from them. Values of single columns (categories, quantiles) are neither.
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nearfold.blocks import show_bytes
 from nearfold.errors import ModelFileError
+from nearfold.messages import Message
 from nearfold.store.model_error import one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
@@ -81,34 +83,67 @@ class ModelCard:
         found["holds_embedding"] = self.holds_embedding
         return found
 
-    def __str__(self) -> str:
-        lines = {
+    def text(self, language: str = "en") -> str:
+        """For people."""
+        written = Message(
+            "card.written_by",
+            when=one_line(self.created, 40),
+            versions=[f"{name} {one_line(v, 20)}" for name, v in self.versions.items()],
+        )
+        lines: dict[str, Any] = {
             "model": one_line(self.description, 200),
             "takes": _show_columns(self.n_features, self.feature_names),
-            "gives": "" if self.n_outputs is None else f"{self.n_outputs:,} columns",
+            "gives": "" if self.n_outputs is None else Message("words.columns", n=self.n_outputs),
+            "score": self._score(),
+            "check": self._check(),
             "seed": "" if self.seed is None else one_line(str(self.seed), 80),
             "rows": self._about_rows(),
-            "written": f"{one_line(self.created, 40)} by Nearfold {self._version('nearfold')} "
-            f"(Python {self._version('python')}, NumPy {self._version('numpy')}, "
-            f"scikit-learn {self._version('scikit-learn')})",
-            "file": f"{show_bytes(self.file_bytes)}, {len(self.arrays)} arrays, format "
-            f"{self.format[0]}.{self.format[1]}",
+            "written": written,
+            "file": Message("card.file_size", size=show_bytes(self.file_bytes), n=len(self.arrays),
+                            format=f"{self.format[0]}.{self.format[1]}"),
             "also": ", ".join(one_line(key, 40) for key in list(self.extra)[:20]),
-        }
-        body = [f"  {word:<8} {text}" for word, text in lines.items() if text]
+        }  # fmt: skip
+        shown = {Message(f"card.{word}").text(language): value for word, value in lines.items() if value}
+        width = max(len(word) for word in shown)
+        body = [f"  {word:<{width}} {v.text(language) if isinstance(v, Message) else v}"
+                for word, v in shown.items()]  # fmt: skip
         return "\n".join([one_line(self.name, 100), *body])
 
-    def _version(self, package: str) -> str:
-        return one_line(self.versions.get(package, "?"), 20)
+    def __str__(self) -> str:
+        return self.text()
 
-    def _about_rows(self) -> str:
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text())}</pre>"
+
+    def _score(self) -> Message | str:
+        """The held-out score that a comparison gave the space, if it was one."""
+        score, interval = self.extra.get("score"), self.extra.get("interval")
+        ends = interval if isinstance(interval, list) and len(interval) == 2 else []
+        numbers = [score, *ends]
+        if len(numbers) != 3 or not all(isinstance(v, int | float) for v in numbers):
+            return ""
+        mean, low, high = (f"{float(v):.4g}" for v in numbers)
+        name = one_line(str(self.extra.get("score_name", "")), 40)
+        return Message("card.score_line", name=name, score=mean, low=low, high=high)
+
+    def _check(self) -> Message | str:
+        """What the last check said."""
+        check = self.extra.get("last_check")
+        if not isinstance(check, dict):
+            return ""
+        try:
+            ours, theirs, p = (f"{float(check[k]):.4g}" for k in ("winner", "reference", "p"))
+            n, holds = int(check["rows"]), bool(check["holds"])
+        except (KeyError, TypeError, ValueError):
+            return ""
+        return Message("card.holds" if holds else "card.fails", n=n, ours=ours, theirs=theirs, p=p)
+
+    def _about_rows(self) -> Message:
         if self.training_rows:
-            shown = ", ".join(str(array) for array in self.training_rows[:4])
-            return f"HOLDS TRAINING ROWS: {shown}. Whoever has the file can read them."
+            return Message("card.holds_rows", arrays=[str(a) for a in self.training_rows[:4]])
         if self.derived_rows:
-            shown = ", ".join(str(array) for array in self.derived_rows[:4])
-            return f"no training rows, but values derived from each of them: {shown}"
-        return "no training rows"
+            return Message("card.derived", arrays=[str(a) for a in self.derived_rows[:4]])
+        return Message("card.no_rows")
 
 
 def make_card(
@@ -223,10 +258,11 @@ def _last(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _show_columns(count: int | None, names: list[str] | None) -> str:
+def _show_columns(count: int | None, names: list[str] | None) -> Message | str:
     if count is None:
         return ""
     if not names:
-        return f"{count:,} columns"
-    more = ", ..." if len(names) > 8 else ""
-    return f"{count:,} columns: {', '.join(one_line(name, 30) for name in names[:8])}{more}"
+        return Message("words.columns", n=count)
+    more = ["..."] if len(names) > 8 else []
+    shown = [*(one_line(name, 30) for name in names[:8]), *more]
+    return Message("card.columns", n=count, names=shown)
