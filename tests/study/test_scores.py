@@ -52,9 +52,13 @@ def test_value_is_scikit_learns_and_the_mean_of_the_influence(score, n_classes):
     assert psi.mean() == pytest.approx(score.value(truth, predicted), rel=1e-12)
 
 
-@pytest.mark.parametrize("score", SCORES.values(), ids=str)
+# Balanced accuracy is a mean for the given sizes of the classes: its terms are not centred.
+EXPANDED = [s for s in SCORES.values() if s.name is not ScoreName.BALANCED_ACCURACY]
+
+
+@pytest.mark.parametrize("score", EXPANDED, ids=str)
 def test_influence_is_the_derivative_of_the_score(score):
-    """Doubling the weight of one row, by copies of all others, moves the score by its influence."""
+    """One row more among 400 copies of all rows moves the score by its influence."""
     rng = np.random.default_rng(1)
     truth, predicted = predictions(score, rng, n=60)
     copies, value = 400, score.value(truth, predicted)
@@ -68,9 +72,8 @@ def test_influence_is_the_derivative_of_the_score(score):
         assert (one_more - value) / step == pytest.approx(psi[i] - value, abs=2e-3 * np.ptp(psi))
 
 
-@pytest.mark.parametrize("score", LABEL_SCORES, ids=str)
+@pytest.mark.parametrize("score", [s for s in EXPANDED if s in LABEL_SCORES], ids=str)
 def test_influence_gives_the_bootstrap_standard_error(score):
-    """Within classes, as DeLong's; that of the AUC is DeLong's standard error."""
     rng = np.random.default_rng(2)
     truth, predicted = predictions(score, rng, n=400, n_classes=2, shares=[0.7, 0.3])
     error = score.influence(truth, predicted).std() / np.sqrt(len(truth))
@@ -78,8 +81,7 @@ def test_influence_gives_the_bootstrap_standard_error(score):
     for _ in range(1500):
         rows = rng.integers(0, len(truth), len(truth))
         drawn.append(score.value(truth[rows], predicted[rows]))
-    allowed = 0.25 if score.name is ScoreName.BALANCED_ACCURACY else 0.08
-    assert error == pytest.approx(np.std(drawn), rel=allowed)
+    assert error == pytest.approx(np.std(drawn), rel=0.08)
 
 
 def test_auc_error_is_delongs():

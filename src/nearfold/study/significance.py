@@ -148,6 +148,7 @@ def score_interval(
     psi = np.asarray(psi, dtype=np.float64)[None]
     # All of a score depends on the training rows: Nadeau and Bengio's factor in full.
     factor = 1 + _n_folds(psi[0], fold) * test_train_ratio
+    stratum = np.zeros(psi.shape[2]) if stratum is None else stratum
     spread = _spread(psi, fold, cluster, test_train_ratio, factor, stratum)
     mean, error = float(spread.mean[0]), float(spread.error[0])
     if independent_rows is None:
@@ -200,18 +201,24 @@ def _spread(
     code = np.arange(n) if cluster is None else _numbered(np.asarray(cluster)[rows])
     per_row = np.where(judged, d, 0.0).sum(axis=1) / judged.sum(axis=0)
     mean = per_row.mean(axis=1)
-    centre = np.broadcast_to(mean[:, None], per_row.shape)
+    sums = _sum_by(per_row, code)
+    left = sums - sums.mean(axis=1, keepdims=True)  # as flips have it: sum D^2 - (sum D)^2 / G
     if stratum is not None:
         group = _numbered(np.asarray(stratum)[rows])
-        centre = (_sum_by(per_row, group) / np.bincount(group))[:, group]
-    sums = _sum_by(per_row, code)
-    squares = (_sum_by(per_row - centre, code) ** 2).sum(axis=1)
-    one_more = (sums**2).sum(axis=1) / np.maximum((sums != 0).sum(axis=1), 1)
-    variance = factor * (squares + one_more) / n**2
+        left = _sum_by(per_row - (_sum_by(per_row, group) / np.bincount(group))[:, group], code)
+    squares = (left**2).sum(axis=1)
+    variance = factor * (squares + _one_more(sums)) / n**2
     if ratio > 0:
         excess = _fold_excess(d, np.where(judged, fold, -1), code)
         variance += excess * (1 / _n_folds(d[0], fold) + ratio)
     return _Spread(mean, np.sqrt(variance), sums)
+
+
+def _one_more(sums: Floats) -> Floats:
+    """The mean square of the clusters that differ; if none does, that of the other spaces."""
+    squares, differing = (sums**2).sum(axis=1), (sums != 0).sum(axis=1)
+    usual = squares.sum() / max(1, differing.sum())
+    return np.where(differing > 0, squares / np.maximum(differing, 1), usual)
 
 
 def _numbered(labels: Array) -> Ints:
