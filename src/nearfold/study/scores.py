@@ -5,9 +5,10 @@ All scores are "larger is better" here: log loss and mean absolute error are neg
 (n, C) array whose columns are the codes.
 
 `Score.influence` returns one number psi_i per row whose mean is the score. For a mean over rows
-(accuracy, log loss, MAE) psi_i is the row's own term. For the others it is the score plus the first
-order influence of the row (the delta method), so that the standard error of the score, or of the
-difference of two scores on the same rows, is that of a mean:
+(accuracy, log loss, MAE) and for a weighted one (balanced accuracy, given the sizes n_c of the
+classes) psi_i is the row's own term: two spaces that agree on a row do not differ there. For the
+others it is the score plus the first-order influence of the row (the delta method), so that the
+standard error of the difference of two scores on the same rows is that of a mean:
 
     balanced accuracy  psi_i = n / (C n_c) [row i of class c is right]
     macro F1           psi_i = F1 + mean over c of (2 tp_ic - F1_c (t_ic + p_ic)) / (t_c + p_c)
@@ -75,7 +76,10 @@ class Score:
     is_share: bool  # shown in per cent
     negated: bool  # smaller is better for the number that is shown
     _influence: Callable[[Array, Array], Floats]
-    _by_class: bool = False  # a mean over classes
+    by_class: bool = False  # a mean over classes, given their sizes
+
+    def __str__(self) -> str:
+        return self.name.value
 
     def influence(self, truth: Any, predicted: Any) -> Floats:
         """One number per row; their mean is the score.
@@ -105,7 +109,7 @@ class Score:
         """
         if self.limits != (0.0, 1.0):
             return None
-        if not self._by_class:
+        if not self.by_class:
             return float(len(truth))
         counts = np.unique(np.asarray(truth), return_counts=True)[1]
         return float(len(counts) * counts.min())

@@ -4,19 +4,28 @@ Input are the contributions psi of each row to the score (scores.py), for S spac
 folds and n rows; the mean of psi is the score. The difference of a space to the reference is tested
 so:
 
-1.  d_i, the difference of row i, averaged over the repeats: one number per row. Repeats split the
-    same rows anew and bring no new ones. Rows that belong together (copies, groups) are summed to
-    one number D_g per cluster; clusters are the independent pieces.
-2.  The standard error has the spread of the D_g, one more differing cluster than were seen (three
-    rows that all differ in one direction are not certainty), and what the training sets add: the
-    variance of the fold means beyond that of their rows, times 1/J + test_train_ratio as Nadeau and
-    Bengio [1]_ have it.
-3.  The p-values are adjusted for the number of spaces by the distribution of the largest
+1.  d_i, the difference of row i, is averaged over the repeats: one number per row. Repeats split
+    the same rows anew and bring no new ones. Rows that belong together (copies, groups) are summed
+    to one number D_g per cluster; clusters are the independent pieces.
+2.  The variance of the difference is 1.5 times that of the clusters, where one more differing
+    cluster is counted than was seen (three rows that differ in one direction are not certainty).
+    Rows are independent, their outcomes are not: each row is also a training row, and two rows that
+    are each other's neighbours are right or wrong together. The true variance was 1.4 to 1.9 times
+    that of independent outcomes in all simulations with a signal, at every number of rows.
+3.  To it comes what unstable training adds: the variance of the fold means beyond that of their
+    rows, times 1/J + test_train_ratio as Nadeau and Bengio [1]_ have it. As estimated from a few
+    folds it is mostly noise, so only the part beyond 1.5 standard errors counts for a space by
+    itself, or 0.5 for the mean of all spaces.
+4.  The p-values are adjusted for the number of spaces by the distribution of the largest
     statistic when the signs of the clusters are flipped at random, the same flip for all spaces
     (single-step max-T [2]_): spaces that are nearly the same count nearly as one. All flips are
     enumerated if few clusters differ, and the normal law with the same correlations is used if
-    there are many. With one space and no part for the training sets this is McNemar's exact test.
-4.  The intervals hold for all spaces at once. They exclude 0 exactly if the adjusted p is below 5%.
+    there are many. Where no model has learned from judged rows (test_train_ratio = 0), steps 2 and
+    3 add nothing, and with one space this is McNemar's exact test.
+5.  The intervals hold for all spaces at once. They exclude 0 exactly if the adjusted p is below
+    5 %.
+
+@FIGURES@
 
 References
 ----------
@@ -32,16 +41,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nearfold.notation import Array, Floats, Ints
+from nearfold.study.sign_flips import largest_by_chance
 
-LEVEL = 0.95
+_SHARED_ROWS = 1.5  # variance of a difference per that of independent outcomes
+_OWN_NOISE, _MEAN_NOISE = 1.5, 0.5  # standard errors that unstable training must be beyond
 _POWER_80 = 0.8416212335729143  # 80 % quantile of the normal law
 _NORMAL_95 = 1.959963984540054
-_FLIPS = 10_000
-_DRAWS = 100_000  # of the normal law
-_MOST_FLIPPED = 5_000  # clusters; above it the normal law serves
-_MOST_ENUMERATED = 13  # clusters that differ: 2^13 flips
-_FLIPS_AT_ONCE = 500
-_TIE = 1e-9  # relative; sums of the same terms in another order are equal
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,9 @@ def compare_to_reference(
     ----------
     psi : (S, R, n) contributions of the rows, NaN where a row is not judged.
     reference : index of the reference among the spaces.
-    fold : (R, n) fold in which each row was held out; anything where it was not judged.
+    fold : (R, n) fold, 0, 1, ..., in which each row was held out; anything where it was not judged.
     cluster : (n,) numbers; rows with the same number belong together. None: each by itself.
-    test_train_ratio : held-out rows per training row.
+    test_train_ratio : held-out rows per training row; 0 if no model has learned from judged rows.
     seed : of the random flips.
 
     Returns
@@ -131,15 +136,20 @@ def score_interval(
     test_train_ratio: float,
     limits: tuple[float, float] = (-np.inf, np.inf),
     independent_rows: float | None = None,
+    stratum: Array | None = None,
 ) -> Interval:
     """The 95 % interval of one space's own score, psi: (R, n).
 
-    A score between 0 and 1 has Wilson's interval, for as many independent trials as its standard
-    error is worth, but at most `independent_rows` (`Score.independent_rows`): 100 % of ten rows is
-    not certainty.
+    Of a mean over classes (`Score.by_class`) give the classes as `stratum`, (n,): their numbers of
+    rows are no part of its error. A score between 0 and 1 has Wilson's interval, for as many
+    independent trials as its standard error is worth, but at most `independent_rows`
+    (`Score.independent_rows`): 100 % of ten rows is not certainty.
     """
     psi = np.asarray(psi, dtype=np.float64)[None]
-    spread = _spread(psi, fold, cluster, test_train_ratio)
+    # All of a score depends on the training rows: Nadeau and Bengio's factor in full.
+    factor = 1 + _n_folds(psi[0], fold) * test_train_ratio
+    stratum = np.zeros(psi.shape[2]) if stratum is None else stratum
+    spread = _spread(psi, fold, cluster, test_train_ratio, factor, stratum)
     mean, error = float(spread.mean[0]), float(spread.error[0])
     if independent_rows is None:
         low, high = np.clip([mean - _NORMAL_95 * error, mean + _NORMAL_95 * error], *limits)
@@ -163,55 +173,56 @@ def _contrasts(
 ) -> list[Contrast]:
     if len(d) == 0:
         return []
-    spread = _spread(d, fold, cluster, ratio)
-    largest, exact = _largest_by_chance(spread.clusters, seed, one_sided)
-    n_clusters = spread.clusters.shape[1]
-    critical = _studentised(_critical_value(largest, exact), n_clusters)
+    spread = _spread(d, fold, cluster, ratio, _SHARED_ROWS if ratio > 0 else 1.0)
+    by_chance = largest_by_chance(spread.clusters, seed, one_sided)
     results = []
     for mean, error in zip(spread.mean.tolist(), spread.error.tolist(), strict=True):
         t = mean / error if error > 0 else 0.0
-        statistic = _unstudentised(t if one_sided else abs(t), n_clusters)
-        count = int(len(largest) - np.searchsorted(largest, statistic * (1 - _TIE)))
-        p = (count + (not exact)) / (len(largest) + (not exact))
-        half = critical * error if error > 0 else 0.0
+        half = by_chance.critical * error if error > 0 else 0.0
         detectable = half + _POWER_80 * error
+        p = by_chance.p(t if one_sided else abs(t))
         results.append(Contrast(mean, error, mean - half, mean + half, p, detectable))
     return results
 
 
-def _unstudentised(t: float, n: int) -> float:
-    """sum D / sqrt(sum D^2) of n terms from mean D / standard error (of variance over n)."""
-    return float(t / np.sqrt(1 + t**2 / n))
-
-
-def _studentised(u: float, n: int) -> float:
-    return float(u / np.sqrt(1 - u**2 / n)) if u**2 < n * (1 - _TIE) else float(np.inf)
-
-
-def _critical_value(largest: Floats, exact: bool) -> float:
-    """The value that must be exceeded for p < 5 %, from what chance gives in rising order."""
-    allowed = int(np.ceil((1 - LEVEL) * (len(largest) + (not exact)))) - 1 - (not exact)
-    return float(largest[-1 - allowed]) * (1 + 2 * _TIE) if allowed >= 0 else float(np.inf)
-
-
-def _spread(d: Floats, fold: Ints, cluster: Array | None, ratio: float) -> _Spread:
-    """Means over the judged rows with the standard errors of the module's docstring."""
+def _spread(
+    d: Floats,
+    fold: Ints,
+    cluster: Array | None,
+    ratio: float,
+    factor: float,
+    stratum: Array | None = None,
+) -> _Spread:
+    """Means over the judged rows; standard errors with `factor` times the clusters' variance."""
     judged: Array = np.asarray(np.isfinite(d).all(axis=0))  # (R, n)
     rows = judged.any(axis=0)
     d, judged, fold = d[:, :, rows], judged[:, rows], np.asarray(fold)[:, rows]
     n = d.shape[2]
-    label = np.arange(n) if cluster is None else np.asarray(cluster)[rows]
-    code = np.unique(label, return_inverse=True)[1].ravel()
+    code = np.arange(n) if cluster is None else _numbered(np.asarray(cluster)[rows])
     per_row = np.where(judged, d, 0.0).sum(axis=1) / judged.sum(axis=0)
     mean = per_row.mean(axis=1)
     sums = _sum_by(per_row, code)
-    size = np.bincount(code)
-    squares = ((sums - mean[:, None] * size) ** 2).sum(axis=1)
-    differing = (sums != 0).sum(axis=1)
-    one_more = (sums**2).sum(axis=1) / np.maximum(differing, 1)
-    variance = (squares + one_more) / n**2
-    variance += _fold_excess(d, judged, fold, code) * (1 / _n_folds(fold, judged) + ratio)
+    left = sums - sums.mean(axis=1, keepdims=True)  # as flips have it: sum D^2 - (sum D)^2 / G
+    if stratum is not None:
+        group = _numbered(np.asarray(stratum)[rows])
+        left = _sum_by(per_row - (_sum_by(per_row, group) / np.bincount(group))[:, group], code)
+    squares = (left**2).sum(axis=1)
+    variance = factor * (squares + _one_more(sums)) / n**2
+    if ratio > 0:
+        excess = _fold_excess(d, np.where(judged, fold, -1), code)
+        variance += excess * (1 / _n_folds(d[0], fold) + ratio)
     return _Spread(mean, np.sqrt(variance), sums)
+
+
+def _one_more(sums: Floats) -> Floats:
+    """The mean square of the clusters that differ; if none does, that of the other spaces."""
+    squares, differing = (sums**2).sum(axis=1), (sums != 0).sum(axis=1)
+    usual = squares.sum() / max(1, differing.sum())
+    return np.where(differing > 0, squares / np.maximum(differing, 1), usual)
+
+
+def _numbered(labels: Array) -> Ints:
+    return np.asarray(np.unique(labels, return_inverse=True)[1].ravel(), dtype=np.int64)
 
 
 def _sum_by(values: Floats, code: Ints) -> Floats:
@@ -219,55 +230,36 @@ def _sum_by(values: Floats, code: Ints) -> Floats:
     return np.stack([np.bincount(code, weights=row) for row in values])
 
 
-def _n_folds(fold: Ints, judged: Array) -> float:
-    return float(np.mean([len(np.unique(f[j])) for f, j in zip(fold, judged, strict=True)]))
+def _n_folds(psi: Floats, fold: Ints) -> float:
+    """Of one repeat; psi is (R, n), NaN where a row is not judged."""
+    parts = zip(np.asarray(fold), np.isfinite(psi), strict=True)
+    return float(np.mean([len(np.unique(f[judged])) for f, judged in parts]))
 
 
-def _fold_excess(d: Floats, judged: Array, fold: Ints, code: Ints) -> Floats:
-    """Variance of the fold means beyond what their clusters account for, not below 0."""
-    excess = []
+def _fold_excess(d: Floats, fold: Ints, code: Ints) -> Floats:
+    """Variance of the fold means beyond what clusters and chance account for, for each space."""
+    between, within, freedom = [], [], 0
     for r in range(d.shape[1]):
-        means, within = [], []
-        for part in np.unique(fold[r, judged[r]]):
-            here = judged[r] & (fold[r] == part)
-            values = d[:, r, here]
-            member = np.unique(code[here], return_inverse=True)[1].ravel()
-            mean, size = values.mean(axis=1), np.bincount(member)
-            left = _sum_by(values, member) - mean[:, None] * size
-            few = len(size) / max(1, len(size) - 1)
-            means.append(mean)
-            within.append((left**2).sum(axis=1) * few / here.sum() ** 2)
-        if len(means) > 1:
-            excess.append(np.var(means, axis=0, ddof=1) - np.mean(within, axis=0))
-    return np.maximum(np.mean(excess, axis=0), 0.0) if excess else np.zeros(len(d))
+        parts = [fold[r] == part for part in np.unique(fold[r][fold[r] >= 0])]
+        if len(parts) > 1:
+            found = [_fold_mean(d[:, r, here], code[here]) for here in parts]
+            between.append(np.var([mean for mean, _ in found], axis=0, ddof=1))
+            within.append(np.mean([variance for _, variance in found], axis=0))
+            freedom += len(parts) - 1
+    if freedom == 0:
+        return np.zeros(len(d))
+    expected = np.mean(within, axis=0)
+    scale = np.where(expected > 0, expected, 1.0)
+    excess = np.where(expected > 0, np.mean(between, axis=0) / scale - 1, 0.0)
+    noise = np.sqrt(2 / freedom)
+    excess = np.maximum(excess - _OWN_NOISE * noise, excess.mean() - _MEAN_NOISE * noise)
+    return np.asarray(np.maximum(excess, 0.0) * expected)
 
 
-def _largest_by_chance(clusters: Floats, seed: int, one_sided: bool) -> tuple[Floats, bool]:
-    """The largest sum D / sqrt(sum D^2) over the spaces under flips of signs, in rising order.
-
-    Also whether all flips are there, not a sample.
-    """
-    scale = np.sqrt((clusters**2).sum(axis=1))
-    unit = clusters[scale > 0] / scale[scale > 0, None]
-    unit = unit[:, (unit != 0).any(axis=0)]
-    if unit.size == 0:
-        return np.zeros(1), True
-    m = unit.shape[1]
-    # In an order of their own, so that the order of the rows does not matter.
-    unit = unit[:, np.lexsort(np.round(unit, 9))]
-    draw = np.random.default_rng(seed)
-    if m <= _MOST_ENUMERATED:
-        bits = (np.arange(2**m)[:, None] >> np.arange(m)) & 1
-        return np.sort(_largest((2.0 * bits - 1) @ unit.T, one_sided)), True
-    if m > _MOST_FLIPPED:
-        normal = draw.multivariate_normal(np.zeros(len(unit)), unit @ unit.T, _DRAWS, method="svd")
-        return np.sort(_largest(normal, one_sided)), False
-    found = []
-    for _ in range(_FLIPS // _FLIPS_AT_ONCE):
-        signs = 2.0 * draw.integers(0, 2, (_FLIPS_AT_ONCE, m), dtype=np.int8) - 1
-        found.append(_largest(signs @ unit.T, one_sided))
-    return np.sort(np.concatenate(found)), False
-
-
-def _largest(sums: Floats, one_sided: bool) -> Floats:
-    return np.asarray((sums if one_sided else np.abs(sums)).max(axis=1))
+def _fold_mean(values: Floats, code: Ints) -> tuple[Floats, Floats]:
+    """Means of (S, n) values, and their variance over the draw of clusters."""
+    member = _numbered(code)
+    mean = values.mean(axis=1)
+    left = _sum_by(values - mean[:, None], member)
+    few = left.shape[1] / max(1, left.shape[1] - 1)
+    return mean, (left**2).sum(axis=1) * few / values.shape[1] ** 2
