@@ -166,8 +166,8 @@ METHODS: tuple[Method, ...] = (
                        "max_iter": 50}, _TARGET, most_rows=2_000, reduce_wide_first=True,
                        grid=_GRID, complexity=3)),
     Method("SCML", "metrics.scml", "metric", "10.6", "a sparse sum of simple metrics",
-           space=Space(18, _seeded, _LABEL, most_rows=2_000, reduce_wide_first=True, by_default=False,
-                       complexity=3)),
+           space=Space(18, _seeded, _LABEL, most_rows=2_000, reduce_wide_first=True,
+                       by_default=False, complexity=3)),
     Method("SCML_Supervised", "metrics.scml", "metric", "10.6", "the same, from labels"),
 )
 # fmt: on

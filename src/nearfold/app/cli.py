@@ -85,7 +85,11 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
         return clean(f"{name}{error.strerror}.")
-    said = error.args[0].text(lang) if error.args and isinstance(error.args[0], Message) else str(error)
+    said = (
+        error.args[0].text(lang)
+        if error.args and isinstance(error.args[0], Message)
+        else str(error)
+    )
     line = clean(" ".join(said.split()))
     if isinstance(error, NearfoldError):
         return line

@@ -46,7 +46,9 @@ _EXAMPLES = (
 @option("--methods", metavar="LIST", default="default", show_default=True)
 @option("--also", metavar="MODULE:CLASS", multiple=True)
 @option("-k", "--neighbors", type=int)
-@option("--weights", type=click.Choice(["uniform", "distance"]), default="uniform", show_default=True)
+@option(
+    "--weights", type=click.Choice(["uniform", "distance"]), default="uniform", show_default=True
+)
 @option("--dimensions", type=int)
 @option("--scale/--no-scale", default=None)
 @FOLDS
@@ -125,7 +127,7 @@ def _dry_run(table: Any, options: dict[str, Any], out: Any) -> None:
     path = options["schema_file"]
     if path:
         text = to_json(table.schema.as_dict()).encode()
-        write_atomically(path, lambda file: file.write(text) and None)
+        write_atomically(path, lambda file: file.write(text))
     if out.as_json:
         out.json({"source": table.source.describe(), "schema": table.schema.as_dict()})
     else:
@@ -190,7 +192,9 @@ def _write(found: Any, table: Any, options: dict[str, Any]) -> dict[str, Any]:
         name = found.result(options["saved_space"] or found.best).name
         about_data = {"data": table.source.name, "data_sha256": table.source.sha256,
                       "decimal": table.source.decimal, "schema": table.schema.as_dict()}  # fmt: skip
-        written["model"] = str(save(found.fit(name), options["save"], extra={**found.card(name), **about_data}))
+        written["model"] = str(
+            save(found.fit(name), options["save"], extra={**found.card(name), **about_data})
+        )
         if found.winner is None and not options["saved_space"]:
             written["notices"].append(Message("cli.saved_reference", name=name))
     return written

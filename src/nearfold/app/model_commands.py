@@ -11,7 +11,9 @@ from nearfold.app.options import about, talking_options
 from nearfold.messages import Message
 
 
-@click.command(help=about("inspect", "nearfold inspect pca.nearfold", "nearfold inspect pca.nearfold --json"))
+@click.command(
+    help=about("inspect", "nearfold inspect pca.nearfold", "nearfold inspect pca.nearfold --json")
+)
 @click.argument("model")
 @talking_options
 def inspect(model: str, **options: Any) -> None:
@@ -59,5 +61,7 @@ def methods(**options: Any) -> None:
         table.add_column(out.text(Message(f"cli.head.{head}")), no_wrap=head == "method")
     for method in registry.METHODS:
         kind = out.text(Message(f"method_kind.{method.kind}"))
-        table.add_row(method.name, kind, method.section, out.text(Message(f"summary.{method.name}")))
+        table.add_row(
+            method.name, kind, method.section, out.text(Message(f"summary.{method.name}"))
+        )
     console().print(table)

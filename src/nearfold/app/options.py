@@ -7,6 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ Command = Callable[..., Any]
 def language() -> str:
     """The language of help texts: --lang on the command line, else NEARFOLD_LANG, else English."""
     words = sys.argv[1:]
-    asked = [after for word, after in zip(words, words[1:], strict=False) if word == "--lang"]
+    asked = [after for word, after in pairwise(words) if word == "--lang"]
     asked += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
     asked.append(os.environ.get("NEARFOLD_LANG", ""))
     return next((lang for lang in asked if lang in LANGUAGES), "en")
@@ -78,7 +79,9 @@ FOLDS = option("--folds", default=5, show_default=True)
 QUIET = option("-q", "--quiet", is_flag=True)
 VERBOSE = option("-v", "--verbose", is_flag=True)
 MEMORY = option("--memory", metavar="SIZE", callback=_use_memory, expose_value=False, is_eager=True)
-CONFIG = option("--config", metavar="FILE", callback=_read_config, expose_value=False, is_eager=True)
+CONFIG = option(
+    "--config", metavar="FILE", callback=_read_config, expose_value=False, is_eager=True
+)
 
 _READING = [
     option("--format", "file_format", metavar="FORMAT"),
@@ -203,7 +206,9 @@ def refuse_outputs(inputs: Iterable[str | None], outputs: Iterable[str | None]) 
             raise InputError(Message("cli.not_writable", folder=str(place.parent), name=name))
         for identity in _identities(place):
             if identity in taken:
-                raise InputError(Message("cli.overwrites", name=name, other=Path(taken[identity]).name))
+                raise InputError(
+                    Message("cli.overwrites", name=name, other=Path(taken[identity]).name)
+                )
         taken |= dict.fromkeys(_identities(place), path)
 
 

@@ -11,7 +11,17 @@ import numpy as np
 
 from nearfold.messages import Message
 
-_HEADINGS = ("space", "dimensions", "k", "held_out", "interval", "difference", "p", "verdict", "fit")
+_HEADINGS = (
+    "space",
+    "dimensions",
+    "k",
+    "held_out",
+    "interval",
+    "difference",
+    "p",
+    "verdict",
+    "fit",
+)
 _MOST_COLUMNS = 60  # of a schema
 
 
@@ -67,7 +77,9 @@ class Printer:
 
         features = table.schema.features()
         names = [c.name for c in features]
-        shown: Any = names if len(names) <= 6 else Message("words.more", names=names[:6], n=len(names) - 6)
+        shown: Any = (
+            names if len(names) <= 6 else Message("words.more", names=names[:6], n=len(names) - 6)
+        )
         lines = [table.source.describe(), Message("cli.features", n=len(names), names=shown)]
         for role in (Role.LABEL, Role.TARGET, Role.ID, Role.GROUP, Role.TIME):
             if (name := table.schema.named(role)) is not None:
@@ -131,10 +143,16 @@ class Printer:
             cells.append(str(r.n_neighbors) if done and r.n_neighbors else "")
             cells.append(ScoreValue(s.score.mean, judge).text(self.lang) if s.score else "")
             known = s.score is not None and np.isfinite(s.score.low)
-            ends = [ScoreValue(v, judge).text(self.lang) for v in (s.score.low, s.score.high)] if known else []
+            ends = (
+                [ScoreValue(v, judge).text(self.lang) for v in (s.score.low, s.score.high)]
+                if known
+                else []
+            )
             cells.append(" – ".join(ends))
             gain = s.difference.difference if s.difference else None
-            cells.append("" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}")
+            cells.append(
+                "" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}"
+            )
             cells.append(show_p(s.p).replace("= ", "").replace("< ", "<"))
             cells.append(self.text(s.verdict.shown))
             cells.append(f"{r.fit_seconds / max(1, len(r.scores)):.2f} s")

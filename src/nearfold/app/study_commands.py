@@ -74,7 +74,9 @@ def _choose(table: Any, options: dict[str, Any]) -> Any:
               "random_state": options["seed"], "scale": options["scale"]}  # fmt: skip
     parameter = {"dimensions": "n_components", "neighbors": "n_neighbors", "radius": "radius"}[what]
     if parameter not in estimator.get_params() or (what == "radius" and is_learner(estimator)):
-        raise InputError(Message("cli.cannot_choose", name=type(estimator).__name__, what=parameter))
+        raise InputError(
+            Message("cli.cannot_choose", name=type(estimator).__name__, what=parameter)
+        )
     if what == "neighbors":
         return choose_neighbors(estimator, table, rule=rule, **shared)
     if what == "radius":
@@ -101,7 +103,12 @@ def explain(model: str, data: str, **options: Any) -> None:
     out = Printer(options)
     loaded = load(model)
     if not hasattr(loaded, "transform"):
-        raise InputError(Message("cli.no_places", name=type(loaded[-1] if hasattr(loaded, "steps") else loaded).__name__))
+        raise InputError(
+            Message(
+                "cli.no_places",
+                name=type(loaded[-1] if hasattr(loaded, "steps") else loaded).__name__,
+            )
+        )
     frame, _ = read_new(data, options)
     step = preparation_of(loaded)
     rows: Any = frame

@@ -63,7 +63,9 @@ class Diagnosis:
             if self.n_neighbors is not None
             else Message("doctor.within", radius=f"{self.radius:g}")
         )
-        graph = Message("doctor.graph", n=self.graph.n, kind=kind, edges=len(self.graph.lengths) // 2)
+        graph = Message(
+            "doctor.graph", n=self.graph.n, kind=kind, edges=len(self.graph.lengths) // 2
+        )
         return [
             graph + self._lengths() if len(self.graph.lengths) else graph,
             self._pieces(),

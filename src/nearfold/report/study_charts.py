@@ -7,31 +7,29 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import NearfoldError
+from nearfold.messages import Message
 from nearfold.notation import Array, Ints
 from nearfold.quality import SpaceQuality
 from nearfold.report.doctor import diagnose
 from nearfold.report.packing import pack_floats
-from nearfold.study.appoint import standardised
 from nearfold.study.choose import parallel_analysis
 from nearfold.study.comparison import Comparison
-from nearfold.study.explain import explain_space, linear_map
+from nearfold.study.explain import explain_space
 from nearfold.study.judges import LearnerJudge
-from nearfold.study.told import Told
-from nearfold.study.trial import SpaceResult
+from nearfold.study.statistics import fold_errors
 
 _DIAGNOSED = 2_000  # rows of the graph that is examined
 _SHUFFLED_CELLS = 2_000_000  # of a table that is shuffled for the scree plot
 _SHEPARD_PAIRS = 2_000
 _CURVES = 6
 _CONFUSIONS = 4
-_WEIGHTED = 4
-_SHUFFLED_COLUMNS = 40  # columns of a table for which a curved space is explained
+_EXPLAINED_ROWS = 5_000
+_MOST_WEIGHTS = 30
 
 
 def as_seen(comparison: Comparison, rows: Ints) -> Array:
-    """The rows as spaces are built on them: scaled, if that is what was decided."""
-    X = comparison.judge.X[rows]
-    return standardised(X) if comparison.scaled else X
+    """The rows as spaces are built on them: prepared as was decided."""
+    return comparison.judge.prepare.fitted(comparison.recipe, rows)[1]
 
 
 def curves_part(comparison: Comparison) -> list[dict[str, Any]]:
@@ -41,8 +39,10 @@ def curves_part(comparison: Comparison) -> list[dict[str, Any]]:
         result = standing.result
         if len(result.dimensions) < 2 or len(result.scores) < 2 or len(series) == _CURVES:
             continue
-        mean = result.scores.mean(axis=0)
-        error = result.scores.std(axis=0, ddof=1) / np.sqrt(len(result.scores))
+        # Over the folds, at the k that is best for each number of dimensions.
+        by_k = result.scores[:, result.chosen.recipe].mean(axis=0).argmax(axis=1)
+        scores = result.scores[:, result.chosen.recipe, np.arange(len(by_k)), by_k]
+        mean, error = scores.mean(axis=0), fold_errors(scores, result.split.n_folds)
         series.append(
             {
                 "name": result.name,
@@ -59,29 +59,27 @@ def curves_part(comparison: Comparison) -> list[dict[str, Any]]:
     score = comparison.judge.score_name
     return [
         {
-            "title": Told(f"Held-out {score.en} against d'", f"留出{score.zh}与维数 d'").as_dict(),
-            "x_name": Told("dimensions d'", "维数 d'").as_dict(),
+            "title": Message("report.curve_title", score=score).as_dict(),
+            "x_name": Message("choose.dimensions").as_dict(),
             "y_name": score.as_dict(),
             "series": series,
-            "reason": Told(
-                "Of each space the smallest d' within one standard error of its best is taken.",
-                "每个空间取与其最好得分相差不超过一个标准误的最小 d'。",
-            ).as_dict(),
+            "reason": Message("report.curve_reason").as_dict(),
         }
     ]
 
 
 def scree_part(comparison: Comparison) -> list[dict[str, Any]]:
     """The variance of PCA's axes, beside that of shuffled columns."""
-    pca = next((r for r in comparison.results if r.name == "PCA" and r.model is not None), None)
-    if pca is None:
+    if not any(r.name == "PCA" and len(r.scores) for r in comparison.results):
         return []
     rows = comparison.plan.view_rows
     X = as_seen(comparison, rows)
     X = X[:: max(1, int(np.ceil(X.size / _SHUFFLED_CELLS)))]
     if min(X.shape) < 2:
         return []
-    variance, by_chance = parallel_analysis(X, n_shuffles=10, random_state=comparison.plan.seed)
+    variance, by_chance = parallel_analysis(
+        X, n_shuffles=10, random_state=comparison.plan.question.random_state
+    )
     total = float(variance.sum())
     if not total > 0:
         return []
@@ -94,18 +92,15 @@ def scree_part(comparison: Comparison) -> list[dict[str, Any]]:
             "share": variance[:most] / total,
             "cumulative": np.cumsum(variance)[:most] / total,
             "noise": by_chance[:most] / total,
-            "reason": Told(
-                f"{kept} axes hold more than those of shuffled columns do (parallel analysis).",
-                f"有 {kept} 个主成分超过打乱各列后的水平(平行分析)。",
-            ).as_dict(),
+            "reason": Message("report.scree_reason", n=kept).as_dict(),
         }
     ]
 
 
-def shepard_part(qualities: dict[str, SpaceQuality]) -> list[dict[str, Any]]:
+def shepard_part(qualities: dict[str, tuple[SpaceQuality, Any]]) -> list[dict[str, Any]]:
     """Distances before and after, a sample of pairs per space."""
     found = []
-    for name, quality in qualities.items():
+    for name, (quality, _) in qualities.items():
         s = quality.shepard
         every = max(1, len(s.original) // _SHEPARD_PAIRS)
         found.append(
@@ -122,20 +117,19 @@ def shepard_part(qualities: dict[str, SpaceQuality]) -> list[dict[str, Any]]:
 def confusion_part(comparison: Comparison) -> list[dict[str, Any]]:
     """True against predicted labels, held-out rows of one repeat."""
     judge = comparison.judge
-    if not isinstance(judge, LearnerJudge) or not judge.is_share:
+    if not isinstance(judge, LearnerJudge) or judge.classes is None or len(judge.classes) > 50:
         return []
-    labels = np.unique(judge.y)
-    if len(labels) > 50:
-        return []
+    labels = judge.classes
     found = []
-    names = dict.fromkeys([comparison.best, comparison.verdict.reference])
+    names = dict.fromkeys([comparison.best, comparison.verdict.reference or comparison.best])
     standing = [s.result.name for s in comparison.verdict.standings if s.result.outcomes]
     for name in [*names, *(n for n in standing if n not in names)][:_CONFUSIONS]:
         counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-        for fold, outcome in zip(judge.split.folds, comparison.result(name).outcomes, strict=False):
-            if fold.repeat == 0 and outcome.predicted is not None:
-                truth = np.searchsorted(labels, judge.y[fold.test])
-                np.add.at(counts, (truth, np.searchsorted(labels, outcome.predicted)), 1)
+        for fold, outcome in comparison.result(name).judged:
+            if fold.repeat == 0 and fold.judged:
+                said = outcome.predicted
+                said = said.argmax(axis=1) if said.ndim == 2 else said  # shares of the classes
+                np.add.at(counts, (judge.truth[fold.test], said), 1)
         found.append({"space": name, "labels": [str(v) for v in labels], "counts": counts})
     return found
 
@@ -150,38 +144,29 @@ def graph_part(X: Array) -> dict[str, Any] | None:
         found = diagnose(part, n_neighbors=10)
     except NearfoldError:
         return None
-    sampled = [
-        Told(
-            f"Of {len(part):,} rows, every {every}th of those shown.",
-            f"取所示各行中每隔 {every} 行的一行,共 {len(part):,} 行。",
-        )
-    ]
-    lines = [Told(line, line) for line in str(found).splitlines()]
-    told = (sampled if every > 1 else []) + lines
+    told = [Message("doctor.sampled", n=len(part), every=every)] if every > 1 else []
+    told += found.lines()
     return {"lines": [t.as_dict() for t in told], "sizes": found.sizes[:50]}
 
 
-def weights_part(comparison: Comparison, shown: list[SpaceResult]) -> list[dict[str, Any]]:
-    """Which columns matter, in the spaces where that is exact or cheap."""
-    judge = comparison.judge
-    rows = comparison.plan.view_rows[:5000]
-    found: list[dict[str, Any]] = []
-    for result in shown:
-        if len(found) == _WEIGHTED or result.name in ("raw", "scaled") or result.model is None:
-            continue
-        many = judge.X.shape[1] > _SHUFFLED_COLUMNS
-        try:
-            if many and linear_map(result.model, judge.X[rows]) is None:
-                continue
-            explained = explain_space(result.model, judge.X[rows], comparison.columns)
-        except NearfoldError:
-            continue
-        found.append(
-            {
-                "space": result.name,
-                "columns": list(explained.columns[:30]),
-                "weights": explained.weights[:30],
-                "about": explained.about.as_dict(),
-            }
-        )
-    return found
+def weights_part(comparison: Comparison) -> list[dict[str, Any]]:
+    """Which columns of the table matter in the space that was chosen: the one that is saved."""
+    name = comparison.best
+    rows = comparison.plan.view_rows[:_EXPLAINED_ROWS]
+    try:
+        model = comparison.fit(name)
+        explained = explain_space(model, comparison.cells.take(rows))
+    except NearfoldError:
+        return []
+    low, high = explained.low, explained.high
+    return [
+        {
+            "space": name,
+            "columns": list(explained.columns[:_MOST_WEIGHTS]),
+            "weights": explained.weights[:_MOST_WEIGHTS],
+            "low": None if low is None else low[:_MOST_WEIGHTS],
+            "high": None if high is None else high[:_MOST_WEIGHTS],
+            "total": len(explained.columns),
+            "about": explained.about.as_dict(),
+        }
+    ]

@@ -15,6 +15,7 @@ import numpy as np
 import nearfold
 from nearfold.blocks import get_memory, show_bytes
 from nearfold.errors import NearfoldError
+from nearfold.messages import Message, Verbatim
 from nearfold.notation import Array
 from nearfold.quality import SpaceQuality, judge_space
 from nearfold.report.page_file import write_page
@@ -28,21 +29,25 @@ from nearfold.report.study_charts import (
     weights_part,
 )
 from nearfold.report.study_points import (
-    Weighed,
+    SizeBudget,
     how_many_spaces,
     pack_asked,
     pack_columns,
+    pack_images,
     pack_neighbors,
     pack_space,
+    places,
 )
 from nearfold.run import steps
 from nearfold.study.comparison import Comparison
-from nearfold.study.told import Told
+from nearfold.study.question import Task
+from nearfold.study.showing import ScoreValue
 from nearfold.study.trial import SpaceResult
 
 _JUDGED = 1_000  # rows of a large picture that are judged, each against all
-_ALL_JUDGED = 5_000  # rows up to which all are
+_ALL_JUDGED = 2_000  # rows up to which all are
 _NOTE = 90  # characters of a note in the leaderboard
+_MOST_COLUMNS = 2_000  # of the schema
 
 
 def write_report(
@@ -53,22 +58,25 @@ def write_report(
     lang: str = "en",
     columns: Mapping[str, Any] | None = None,
     ids: Any = None,
-    schema: list[dict[str, Any]] | None = None,
-    source: str | None = None,
-    notices: tuple[Told, ...] = (),
-    manifest: Mapping[str, Any] | None = None,
+    notices: tuple[Message, ...] = (),
+    command: str | None = None,
 ) -> Path:
     """Write the report of a comparison to one HTML file that needs no network.
 
-    `columns`: what points can be coloured by, name -> one value per row; default: the columns of
-    the table. `ids`: what rows are called. `schema`, `source`, `manifest`: shown at the end.
+    Parameters
+    ----------
+    comparison : what `compare` found.
+    path : of the file.
+    title, lang : shown in the head; the language it opens in, "en" or "zh".
+    columns : what points can be coloured by, name -> one value per row; default: the columns of
+        the table.
+    ids : what rows are called; default: the id column.
+    notices : further lines above the leaderboard. `command`: what reproduces the report.
     """
     payload = report_payload(comparison, columns=columns, ids=ids)
     payload["title"] = title
-    payload["schema"] = schema
-    payload["source"] = source
     payload["notices"] = [n.as_dict() for n in notices] + payload["notices"]
-    payload["manifest"] += [[k, str(v)] for k, v in (manifest or {}).items()]
+    payload["command"] = command
     return write_page(payload, path, lang)
 
 
@@ -76,48 +84,53 @@ def report_payload(
     comparison: Comparison, *, columns: Mapping[str, Any] | None = None, ids: Any = None
 ) -> dict[str, Any]:
     """All that the page shows, as plain values (page/PAYLOAD.md)."""
-    judge, verdict = comparison.judge, comparison.verdict
+    judge, verdict, table = comparison.judge, comparison.verdict, comparison.table
     rows = comparison.plan.view_rows
-    if comparison.sampled is not None:  # what is given has a value for every row of the table
-        ids = None if ids is None else np.asarray(ids)[comparison.sampled]
-        if columns is not None:
-            columns = {k: np.asarray(v)[comparison.sampled] for k, v in columns.items()}
     X = as_seen(comparison, rows)
     shown = _shown_spaces(comparison, len(rows))
     qualities = _judge_spaces(X, shown)
-    weighed = Weighed()
-    held_out = np.isin(rows, judge.split.folds[0].test) if judge.task != "pairs" else rows < 0
+    budget = SizeBudget()
+    held_out = np.isin(rows, judge.split.folds[0].test) if judge.task != Task.PAIRS else rows < 0
+    labels = getattr(judge, "truth", None) if judge.task == Task.CLASSIFICATION else None
     spaces = []
     for result in shown:
-        Z = result.view
-        assert Z is not None
-        part = pack_space(result, Z, held_out, qualities.get(result.name))
-        spaces.append(weighed.take(part, result.name) or part)  # places are always there
-    if columns is None:
-        columns = {name: judge.X[:, j] for j, name in enumerate(comparison.columns[:64])}
-    points = pack_asked(comparison, rows, ids, weighed)
-    original = weighed.take(pack_neighbors(X), "neighbours in the original space")
+        part = pack_space(result, held_out, qualities.get(result.name),
+                          None if labels is None else labels[rows])  # fmt: skip
+        spaces.append(budget.take(part, result.name) or part)  # places are always there
+    points = pack_asked(comparison, rows, ids, budget)
+    points["images"] = pack_images(table, rows, budget)
+    original = budget.take(pack_neighbors(X), "neighbours in the data")
     for part, result in zip(spaces, shown, strict=True):
         assert result.view is not None
-        part["neighbors"] = weighed.take(
-            pack_neighbors(result.view), f"neighbours in {result.name}"
-        )
-    points["columns"] += pack_columns(columns, rows, weighed)
-    notices = [*comparison.notices, *_left_out(comparison, shown, weighed)]
+        part["neighbors"] = budget.take(pack_neighbors(result.view), f"neighbours in {result.name}")
+    points["columns"] += pack_columns(_columns(comparison, columns), rows, budget)
+    if comparison.recipe.name != "raw":
+        points["about_data"] = Message("report.data_prepared").as_dict()
+    notices = [*comparison.notices, *_left_out(comparison, shown, budget)]
+    detectable = verdict.detectable
     return {
         "version": 1,
-        "task": judge.task,
+        "task": judge.task.value,
         "score": {
             "name": judge.score_name.as_dict(),
-            "k": getattr(judge, "k", None),
-            "chance": judge.chance,
+            "k": comparison.result(comparison.best).n_neighbors or None,
+            "chance": verdict.chance,
             "reference": verdict.reference,
             "is_share": judge.is_share,
+            "lower_is_better": judge.negated,
+            "column": table.answer,
         },
         "headline": comparison.headline.as_dict(),
+        "details": [d.as_dict() for d in comparison.details],
         "final": comparison.final.told.as_dict() if comparison.final else None,
         "winner": verdict.winner,
+        "corrected_for": verdict.n_compared,
+        "minimal_gain": None
+        if detectable is None
+        else _both(ScoreValue(detectable, judge, gain=True)),
         "notices": [n.as_dict() for n in notices],
+        "source": table.source.describe().as_dict() if table.source else None,
+        "holds_rows": Message("report.holds_rows").as_dict(),
         "leaderboard": _leaderboard(comparison, [r.name for r in shown]),
         "points": points,
         "spaces": spaces,
@@ -127,94 +140,136 @@ def report_payload(
         "shepard": shepard_part(qualities),
         "confusion": confusion_part(comparison),
         "graph": graph_part(X),
-        "weights": weights_part(comparison, shown),
+        "weights": weights_part(comparison),
+        "schema": _schema(comparison),
         "manifest": _manifest(comparison),
     }
+
+
+def _both(value: Any) -> dict[str, str]:
+    return {language: value.text(language) for language in ("en", "zh")}
+
+
+def _columns(comparison: Comparison, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What points can be coloured by: one value for each row that was compared."""
+    table = comparison.table
+    if given is not None:  # a value for every row of what was given
+        return {k: np.asarray(v)[table.rows] for k, v in given.items()}
+    if table.shown is not None:
+        return {column.name: _values(column) for column in table.shown}
+    numbers = comparison.cells.numbers
+    return {name: numbers[:, j] for j, name in enumerate(comparison.columns[:64])}
+
+
+def _values(column: Any) -> Array:
+    if column.dtype.is_numeric():
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.cast(str).to_list(), dtype=object)
 
 
 def _shown_spaces(comparison: Comparison, n: int) -> list[SpaceResult]:
     """Winner and reference first, then as they stand, as many as fit."""
     first = [comparison.best, comparison.verdict.reference]
     standing = [s.result for s in comparison.verdict.standings if s.result.view is not None]
-    standing = [r for r in standing if len(r.scores)]
     standing.sort(key=lambda r: first.index(r.name) if r.name in first else len(first))
     return standing[: how_many_spaces(n)]
 
 
-def _judge_spaces(X: Array, shown: list[SpaceResult]) -> dict[str, SpaceQuality]:
+def _judge_spaces(X: Array, shown: list[SpaceResult]) -> dict[str, tuple[SpaceQuality, Any]]:
+    """How well each space, and the picture of it, keeps what is near."""
     qualities = {}
     sample = None if len(X) <= _ALL_JUDGED else _JUDGED
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a lowered k: the number is in the result
         for result in steps(shown, "Judging spaces"):
+            Z = result.view
+            assert Z is not None
             try:
-                qualities[result.name] = judge_space(X, result.view, sample=sample)
+                whole = judge_space(X, Z, sample=sample)
+                drawn = None if Z.shape[1] <= 2 else judge_space(X, places(Z), sample=sample)
+                qualities[result.name] = (whole, drawn)
             except NearfoldError:  # three rows, say: then there is nothing to judge by
                 continue
     return qualities
 
 
-def _left_out(comparison: Comparison, shown: list[SpaceResult], weighed: Weighed) -> list[Told]:
+def _left_out(
+    comparison: Comparison, shown: list[SpaceResult], budget: SizeBudget
+) -> list[Message]:
     left = [r.name for r in comparison.results if len(r.scores) and r not in shown]
     told = []
     if left:
-        told.append(
-            Told(
-                f"To keep the file small these spaces have no picture: {', '.join(left)}.",
-                f"为控制文件大小,未包含这些空间的图:{'、'.join(left)}。",
-            )
-        )
-    if weighed.left_out:
-        names = ", ".join(weighed.left_out[:8]) + (", ..." if len(weighed.left_out) > 8 else "")
-        told.append(
-            Told(
-                f"To keep the file small these are left out: {names}.",
-                f"为控制文件大小,未包含:{names}。",
-            )
-        )
+        told.append(Message("report.no_picture", spaces=left))
+    if budget.left_out:
+        more = ["..."] if len(budget.left_out) > 8 else []
+        told.append(Message("report.left_out", names=[*budget.left_out[:8], *more]))
     return told
 
 
 def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any]]:
     rows = []
-    for row in comparison.leaderboard():
-        trouble = row.pop("trouble")
-        notes = row.pop("notes")
-        row["fit_seconds"] /= max(1, row["folds"])  # the mean of the folds, as in the terminal
-        words = shorten(trouble or (notes[0] if notes else ""), _NOTE, placeholder=" …")
-        note = Told(words, words) if words else None
-        name = row.pop("space")
+    for row, standing in zip(comparison.rows(), comparison.verdict.standings, strict=True):
+        trouble, notes = row.pop("trouble"), row.pop("notes")
+        said = trouble or (notes[0] if notes else None)
+        if said is not None:
+            said = (
+                Verbatim(shorten(str(said), _NOTE, placeholder=" …"))
+                if isinstance(said, Verbatim)
+                else said
+            )
+        name, about = row.pop("space"), row.pop("about")
+        label = standing.result.candidate.label
         rows.append(
             {
                 **row,
                 "name": name,
-                "note": note.as_dict() if note else None,
+                "note": said.as_dict() if said else None,
+                "about": label.as_dict() if label else about,
                 "space": shown.index(name) if name in shown else None,
             }
         )
     return rows
 
 
+def _schema(comparison: Comparison) -> list[dict[str, Any]] | None:
+    schema = comparison.table.schema
+    if schema is None:
+        return None
+    return [
+        {
+            "name": column.name,
+            "role": column.role.value,
+            "kind": column.kind.shown.as_dict(),
+            "use": column.use.as_dict(),
+            "reason": column.reason.as_dict(),
+        }
+        for column in schema.columns[:_MOST_COLUMNS]
+    ]
+
+
 def _manifest(comparison: Comparison) -> list[list[Any]]:
-    judge = comparison.judge
-    folds = judge.split.folds
-    repeats = len({f.repeat for f in folds})
+    judge, source = comparison.judge, comparison.table.source
+    split, question = judge.split, comparison.plan.question
     versions = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")}
     peak = max((r.peak_bytes or 0 for r in comparison.results), default=0)
+    best = comparison.result(comparison.best)
     told = {
-        Told("rows x columns", "行数 x 列数"): f"{len(judge.X):,} x {judge.X.shape[1]:,}",
-        Told("folds", "折数"): f"{len(folds) // repeats} x {repeats}",
-        Told("rows set aside", "留出的行数"): f"{len(judge.split.set_aside):,}",
-        Told("neighbours of the learner", "近邻数"): str(getattr(judge, "k", "-")),
-        Told("seed", "随机种子"): str(comparison.plan.seed),
-        Told("columns scaled first", "先标准化"): "yes" if comparison.scaled else "no",
-        Told("time", "用时"): f"{comparison.seconds:.1f} s",
-        Told("memory at the peak of one space", "内存峰值"): show_bytes(peak),
-        Told("memory budget", "内存预算"): show_bytes(get_memory()),
+        "rows": f"{len(comparison.table):,} x {len(comparison.columns):,}",
+        "folds": f"{split.n_folds} x {split.n_repeats}",
+        "set_aside": f"{len(split.set_aside):,}",
+        "k": str(best.n_neighbors or judge.ks[0] or "-"),
+        "seed": str(question.random_state),
+        "prepared": Message(f"report.recipe.{comparison.recipe.name}").as_dict(),
+        "time": f"{comparison.seconds:.1f} s",
+        "peak": show_bytes(peak),
+        "budget": show_bytes(get_memory()),
     }
+    data = [] if source is None else [[Message("report.manifest.data").as_dict(), source.name],
+                                      ["SHA-256", source.sha256]]  # fmt: skip
     return [
         ["Nearfold", nearfold.__version__],
         ["Python", platform.python_version()],
         *[[name, found] for name, found in versions.items()],
-        *[[words.as_dict(), value] for words, value in told.items()],
+        *[[Message(f"report.manifest.{key}").as_dict(), value] for key, value in told.items()],
+        *data,
     ]

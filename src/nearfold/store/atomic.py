@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from nearfold.errors import InputError
 
@@ -29,7 +29,7 @@ except ImportError:  # Windows: no such locks; leftovers stay until someone remo
 _LONGEST_NAME = 200  # bytes; most file systems allow 255, and ours adds to it
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> Path:
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any]) -> Path:
     """Let `write` fill a file that then becomes `path`, whole, in one step; returns the path.
 
     A symbolic link stays one: what it points to is replaced. The mode of an old file is kept.
@@ -74,7 +74,7 @@ def _prefix(place: Path) -> str:
     return f".{name}."
 
 
-def _fill(temporary: Path, place: Path, write: Callable[[BinaryIO], None]) -> None:
+def _fill(temporary: Path, place: Path, write: Callable[[BinaryIO], Any]) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)  # less what the umask takes, as for any new file
     with os.fdopen(descriptor, "wb") as file:

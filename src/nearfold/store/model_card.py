@@ -103,7 +103,9 @@ class ModelCard:
                             format=f"{self.format[0]}.{self.format[1]}"),
             "also": ", ".join(one_line(key, 40) for key in list(self.extra)[:20]),
         }  # fmt: skip
-        shown = {Message(f"card.{word}").text(language): value for word, value in lines.items() if value}
+        shown = {
+            Message(f"card.{word}").text(language): value for word, value in lines.items() if value
+        }
         width = max(len(word) for word in shown)
         body = [f"  {word:<{width}} {v.text(language) if isinstance(v, Message) else v}"
                 for word, v in shown.items()]  # fmt: skip
