@@ -135,7 +135,7 @@ def _names(options: dict[str, Any], table: ReadTable) -> set[str]:
 
 def _as_json(found: Any, table: ReadTable, written: dict[str, str]) -> dict[str, Any]:
     return {
-        "source": table.source.describe(),
+        "source": str(table.source.describe()),
         "schema": table.schema.as_dict(),
         "task": found.judge.task,
         "score": found.judge.score_name,
@@ -168,8 +168,8 @@ def _outputs(found: Any, table: ReadTable, options: dict[str, Any]) -> dict[str,
             columns=_columns_to_show(table),
             ids=table.ids,
             schema=[vars(c) for c in table.schema.columns[:2000]],
-            source=table.source.describe(),
-            notices=tuple(Told(n, n) for n in told),
+            source=str(table.source.describe()),
+            notices=tuple(Told(str(n), n if isinstance(n, str) else n.text("zh")) for n in told),
             manifest={"data": table.source.name, "sha256 of the data": table.source.sha256},
         )
         written["report"] = str(path)

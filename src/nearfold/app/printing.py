@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from nearfold.messages import Message
 from nearfold.study.told import Told
 
 _VERDICTS = {
@@ -40,6 +41,8 @@ def print_json(value: Any) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, Told):
         return value.as_dict()
+    if isinstance(value, Message):
+        return str(value)
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -70,10 +73,11 @@ def console(stderr: bool = False) -> Any:
 def print_table(table: Any, lang: str) -> None:
     """What was read, and what each column is taken for."""
     out = console(stderr=True)
-    out.print(clean(table.source.describe()), soft_wrap=True, markup=False)
+    out.print(clean(table.source.describe().text(lang)), soft_wrap=True, markup=False)
     out.print(f"  {clean(_roles(table.schema, lang))}", soft_wrap=True, markup=False)
     for notice in [*table.source.notices, *table.schema.notices(), *table.notices]:
-        out.print(f"  {clean(notice)}", soft_wrap=True, markup=False)
+        words = notice.text(lang) if isinstance(notice, Message) else notice
+        out.print(f"  {clean(words)}", soft_wrap=True, markup=False)
 
 
 def _roles(schema: Any, lang: str) -> str:
