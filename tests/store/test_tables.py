@@ -7,7 +7,6 @@ import json
 import struct
 import sys
 import tracemalloc
-import zipfile
 from types import SimpleNamespace
 
 import numpy as np

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nearfold.store.frames import MISSING_WORDS
-from nearfold.store.records import Odd
+from nearfold.store.records import ANY_CELLS, Odd
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +32,7 @@ class Rules:
 
 
 def type_columns(
-    cells: pl.DataFrame, rules: Rules, missing: Counter[tuple[str, str]], odd: Odd = Odd()
+    cells: pl.DataFrame, rules: Rules, missing: Counter[tuple[str, str]], odd: Odd = ANY_CELLS
 ) -> pl.DataFrame:
     """Each column in the narrowest type that all its cells have.
 

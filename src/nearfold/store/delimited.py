@@ -223,7 +223,8 @@ class _Text:
             words = parts[-1].select(cs.string())
             size += int(parts[-1].estimated_size()) + _PER_WORD * words.width * words.height
             self._require((size / chunk.stop + _PER_ROW) * len(self.records))
-        kinds = {name: common_kind([part[name] for part in parts]) for name in parts[0].columns}
+        columns = parts[0].columns
+        kinds: Any = {name: common_kind([part[name] for part in parts]) for name in columns}
         again = [
             name
             for name, kind in kinds.items()

@@ -69,8 +69,8 @@ def _choose_format(name: str | None, format: str | None) -> tuple[str, bool]:
     kind = format or by_name or (None if name else "csv")
     if kind not in _WRITTEN:
         raise InputError(
-            f"{Path(name or '').name}: its ending does not say a format that can be written. Use .csv, .tsv, "
-            ".parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
+            f"{Path(name or '').name}: its ending does not say a format that can be written. "
+            "Use .csv, .tsv, .parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
         )
     if compressed and kind not in ("csv", "tsv"):
         raise InputError(f"{Path(name or '').name}: only .csv and .tsv are compressed with gzip.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+import io
+from typing import TYPE_CHECKING, Any, cast
 
 from nearfold.store.columnar import plain_columns
 from nearfold.store.frames import as_polars, unique_names
@@ -23,7 +24,7 @@ def read_frame(given: Any, na: tuple[str, ...] = ()) -> Table:
     frame.columns = names
     digest = _Digest()
     for start in range(0, max(1, frame.height), _ROWS):
-        frame.slice(start, _ROWS).write_ipc_stream(digest)
+        frame.slice(start, _ROWS).write_ipc_stream(cast(Any, digest))
     source = Source(
         name=type(given).__module__.partition(".")[0] + "." + type(given).__name__,
         format="frame",
@@ -40,18 +41,15 @@ def read_frame(given: Any, na: tuple[str, ...] = ()) -> Table:
     return Table(frame, source)
 
 
-class _Digest:
+class _Digest(io.RawIOBase):
     """A file that keeps nothing but its hash."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         self.hash.update(data)
         return len(data)
-
-    def flush(self) -> None:
-        pass
 
 
 def without_words(frame: pl.DataFrame, words: tuple[str, ...]) -> pl.DataFrame:

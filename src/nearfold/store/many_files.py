@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearfold.blocks import reserve_memory
+from nearfold.blocks import require_memory, reserve_memory
 from nearfold.errors import InputError
 from nearfold.messages import Message
+from nearfold.store.file_bytes import ADVICE
 from nearfold.store.frames import Parsed, show
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def _read_each(files: list[str], read: Read, options: dict[str, Any]) -> list[Ta
         with reserve_memory(held):
             tables.append(read(file, options)[0])
         _check_columns(tables[0], tables[-1])
-        held += int(tables[-1].frame.estimated_size())
+        size = int(tables[-1].frame.estimated_size())
+        held += size
+        if len(tables) < len(files):  # the next one takes about as much
+            require_memory(held + size, f"the {len(files):,} files", ADVICE)
     return tables
 
 

@@ -178,8 +178,11 @@ def one_name_short(records: Records) -> bool:
 class Odd(NamedTuple):
     """Which cells there may be that a number would not keep as they are written."""
 
-    zeros: bool = True  # a zero and another digit at the beginning
-    long: bool = True  # as many digits at the beginning as a float may round
+    zeros: bool  # a zero and another digit at the beginning
+    long: bool  # as many digits at the beginning as a float may round
+
+
+ANY_CELLS = Odd(zeros=True, long=True)
 
 
 def odd_cells(text: bytes, separator: str) -> Odd:

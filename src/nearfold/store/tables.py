@@ -1,5 +1,6 @@
-"""Tables in: CSV, TSV, Parquet, Arrow, Excel, JSON lines, .npy and .npz, also gzip; from a file, from
-several files by a pattern, from stdin, or from a frame in memory.
+"""Tables in: CSV, TSV, Parquet, Arrow, Excel, JSON lines, .npy and .npz, also gzip.
+
+They come from a file, from several files by a pattern, from stdin, or from a frame in memory.
 
 What a file is, is told by its first bytes where they tell, else by its name; how a text is laid
 out (`layout.py`) and encoded (`encodings.py`) is detected. All of it can be given instead, and
@@ -147,8 +148,8 @@ def read_table(
         raise InputError(f"format={format!r}: use one of {', '.join(FORMATS)}.")
     if decimal not in (None, ".", ","):
         raise InputError(f"decimal={decimal!r}: numbers are written with '.' or ','.")
-    options = {"encoding": encoding, "separator": separator, "decimal": decimal, "header": header}
-    options |= {"na": tuple(na)}
+    options: dict[str, Any] = {"encoding": encoding, "separator": separator, "decimal": decimal}
+    options |= {"header": header, "na": tuple(na)}
     from nearfold.store.many_files import matching, read_many
 
     files = matching(path)

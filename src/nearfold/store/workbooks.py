@@ -130,4 +130,4 @@ def _shortest(column: pl.Series) -> pl.Series:
     low, high = column.min(), column.max()
     if low is None or max(-low, high) >= EXACT or not (column == column.floor()).all():  # type: ignore[operator,arg-type,type-var]
         return column
-    return column.cast(narrowest(int(low), int(high)))  # type: ignore[arg-type]
+    return column.cast(narrowest(int(low), int(high)))
