@@ -87,6 +87,23 @@ def test_text_a_spreadsheet_would_run_is_neutralised(sign):
         assert rows[2] == ["fine"]
 
 
+def test_protection_can_be_left_out():
+    columns = {"who": ["@bob", "=1"], "=x": [1, 2]}
+    assert text_of(columns, protect=False).splitlines() == ["who,=x", "@bob,1", "=1,2"]
+    assert text_of(columns).splitlines() == ["who,'=x", "'@bob,1", "'=1,2"]
+
+
+def test_series_are_written_as_they_were_read():
+    table = read_table(io.BytesIO(b"id,n\n007,1\n012,\n"))
+    columns = {name: table.frame[name] for name in table.frame.columns}
+    assert text_of(columns) == "id,n\n007,1\n012,\n"  # not 7 and not 1.0
+    for name in ("npz", "parquet"):
+        stream = io.BytesIO()
+        write_table(stream, columns, format=name)
+        stream.seek(0)
+        assert read_table(stream).frame["id"].to_list() == ["007", "012"]
+
+
 def test_numbers_are_left_alone():
     rows = text_of({"x": np.array([-1.5, 2.0]), "t": ["-5", "+3.5e2"], "u": ["-5 kg", "-"]})
     assert rows.splitlines() == ["x,t,u", "-1.5,-5,'-5 kg", "2.0,+3.5e2,'-"]
@@ -159,7 +176,7 @@ def test_an_error_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     write_table(path, {"a": [1]})
 
-    def full(frame, stream, separator, packed):
+    def full(frame, stream, separator, compressed):
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 

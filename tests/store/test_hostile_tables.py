@@ -27,7 +27,7 @@ def study(data, **options):
     try:
         table = read_table(io.BytesIO(data), **options)
         schema = infer_schema(table.frame, guess_label=True)
-        for line in [table.source.describe(), *table.source.notices, *schema.notices()]:
+        for line in map(str, [table.source.describe(), *table.source.notices, *schema.notices()]):
             assert "\n" not in line
             assert len(line) < 600
         X = TablePreparation(features=schema.features(), missing="median").fit_transform(
@@ -112,7 +112,9 @@ GOOD = {
     "NaN": "a,b\nNaN,1\nnan,2\n1,3\n2,4\n",
     "missing words": "a,b\nNA,1\n?,2\n-,3\n1,4\n2,5\nnull,6\nNone,7\n",
     "huge whole numbers": "a,b\n99999999999999999999999999,1\n1,2\n3,4\n",
-    "beyond 64 bits": "a\n9223372036854775807\n9223372036854775808\n18446744073709551616\n",
+    "beyond 64 bits": "a,b\n9223372036854775807,1\n18446744073709551616,2\n9,5\n",
+    "percent": "a,b\n5%,1%\n6%,2%\n",
+    "thousands": "a;b\n1,234;5,678\n2,345;6,789\n",
     "400 digits": f"a,b\n{'9' * 400},1\n1,2\n2,4\n3,3\n",
     "thousand decimals": f"a,b\n0.{'3' * 1000},1\n1,2\n2,4\n",
     "leading zeros": "a,b\n007,1\n008,2\n009,4\n",
@@ -177,8 +179,8 @@ REFUSALS = {
     "id only": "id\n1\n2\n3\n",
     "ragged": "a,b\n1,2\n3\n",
     "ragged the other way": "a,b\n1,2\n3,4,5\n6,7\n",
-    "percent": "a,b\n5%,1%\n6%,2%\n",
-    "thousands": "a;b\n1,234;5,678\n2,345;6,789\n",
+    "codes only": "a\n007\n008\n009\n",
+    "long ids only": "a\n9223372036854775808\n18446744073709551616\n",
     "HTML page": "<!doctype html>\n<html><body>404</body></html>\n",
     "JSON": '{"a": [1, 2, 3]}\n',
     "a quote": '"',

@@ -112,7 +112,7 @@ def test_broken_places_are_counted_not_fatal():
     table = read_table(io.BytesIO(good + b"\xe8\x8b,2\n"))
     assert table.source.encoding == "utf-8"
     assert table.frame.height == 51
-    assert "1 characters are not utf-8, the first of them in line 52" in table.source.notices
+    assert "1 character is not utf-8, the first in line 52" in map(str, table.source.notices)
 
 
 def test_long_texts_are_decoded_in_steps(monkeypatch):

@@ -27,21 +27,27 @@ def values(text, **options):
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
+GROUPED = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|0|[1-9]\d{0,2})(\.\d+)?")
+
+
 def expected_column(cells):
-    cells = [cell.strip() for cell in cells]
-    cells = [None if cell == "" or cell in MISSING_WORDS else cell for cell in cells]
-    present = [cell for cell in cells if cell is not None]
-    if all(NUMBER.fullmatch(cell) for cell in present):
-        return [None if cell is None else float(cell) for cell in cells]
+    cells = [cell.strip() or None for cell in cells]
+    plain = [None if cell in MISSING_WORDS else cell for cell in cells]
+    present = [cell for cell in plain if cell is not None]
+    coded = any(re.match(r"[+-]?0\d", cell) for cell in present)
+    if all(NUMBER.fullmatch(cell) for cell in present) and not coded:
+        return [None if cell is None else float(cell) for cell in plain]
     if all(cell.lower() in ("true", "false") for cell in present):
-        return [None if cell is None else cell.lower() == "true" for cell in cells]
+        return [None if cell is None else cell.lower() == "true" for cell in plain]
+    if all(GROUPED.fullmatch(cell) for cell in present) and any("," in c for c in present):
+        return [None if cell is None else float(cell.replace(",", "")) for cell in plain]
     return cells
 
 
 NUMBERS = st.one_of(
     st.integers(-(10**6), 10**6).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["", "NA", "?", " 7 ", "+3", ".5", "5."]),
+    st.sampled_from(["", "NA", "?", " 7 ", "+3", ".5", "5.", "007", "00", "-01.5", "1,234"]),
 )
 WORDS = st.one_of(
     st.text(alphabet="aZ é编,;|\t\"'\n.5-", max_size=6),
@@ -214,7 +220,7 @@ def test_aligned_columns():
 def test_nul_bytes_are_left_out_and_said():
     table = read("a,b\n1\0,2\n3,4\n")
     assert table.frame.to_dict(as_series=False) == {"a": [1, 3], "b": [2, 4]}
-    assert table.source.notices == ("1 NUL byte left out of the text",)
+    assert str(table.source.notices[0]) == "1 NUL byte left out of the text"
 
 
 # --- names
@@ -248,42 +254,136 @@ def test_a_given_header_is_taken():
 # --- values
 
 
-def test_missing_words_are_counted():
-    table = read("a,b\n1,NA\nNaN,?\n-,x\n")
-    assert table.frame.to_dict(as_series=False) == {"a": [1, None, None], "b": [None, None, "x"]}
-    notice = table.source.notices[-1]
-    for word in ("'NA' (1)", "'NaN' (1)", "'?' (1)", "'-' (1)"):
-        assert word in notice
+def test_words_are_missing_among_numbers_only():
+    table = read("a,b,c\n1,NA,true\nNaN,?,None\n-,x,FALSE\n2,None,true\n")
+    assert table.frame.to_dict(as_series=False) == {
+        "a": [1, None, None, 2],
+        "b": ["NA", "?", "x", "None"],
+        "c": [True, None, False, True],
+    }
+    taken, kept = map(str, table.source.notices)
+    assert taken.startswith("3 cells taken as missing")
+    assert "'-' (1), 'NaN' (1), 'None' (1) in columns 'a', 'c'" in taken
+    assert kept.startswith("3 cells that look like a missing value are kept as text")
+    assert "in column 'b'" in kept
+    assert "--na" in kept
     assert not read("a,b\n1,\n2,3\n").source.notices  # an empty cell needs no word
+
+
+def test_given_words_are_missing_everywhere():
+    table = read("a,b,c\n1,NA,x\nunknown,?,None\n-999,NA,NA\n", na=("NA", "unknown", "-999"))
+    assert table.frame.to_dict(as_series=False) == {
+        "a": [1, None, None],
+        "b": [None, None, None],  # "?" is all that is left
+        "c": ["x", "None", None],
+    }
+    with pytest.raises(InputError, match="list of words"):
+        read("a\n1\n", na="NA")
+
+
+def test_words_are_missing_among_dates():
+    table = read("d,t\n2020-01-31,NA\nNA,x\n2020-02-01,y\n")
+    assert table.frame["d"].to_list() == ["2020-01-31", None, "2020-02-01"]
+    assert table.frame["t"].to_list() == ["NA", "x", "y"]
+
+
+def test_codes_with_leading_zeros_stay_as_written():
+    got = values("id,plz,x,f\n007,01067,0,0.5\n7,99999,10,00.5\n012,,20,1\n")
+    assert got["id"] == ["007", "7", "012"]
+    assert got["plz"] == ["01067", "99999", None]
+    assert got["x"] == [0, 10, 20]
+    assert got["f"] == ["0.5", "00.5", "1"]
+    for separator in ";|\t ":
+        text = "a,b\n1,02\n3,4\n".replace(",", separator)
+        assert values(text) == {"a": [1, 3], "b": ["02", "4"]}
+    assert values('"a","b"\n"02","1"\n')["a"] == ["02"]
+    assert values("a,b\n +02,1\n", header=True)["a"] == ["+02"]
+
+
+@pytest.mark.parametrize("big", ["9223372036854775808", "123456789012345678901234567890"])
+@pytest.mark.parametrize("other", ["1", "1.5", "9007199254740993"])
+def test_whole_numbers_are_never_rounded(big, other):
+    assert values(f"a,b\n{big},1\n{other},2\n")["a"] == [big, other]
+    assert values(f"a;b\n{big};1,5\n{other};2,5\n")["a"] == [big, other]
+    assert values("a,b\n9007199254740993,1\n0.5,2\n")["a"] == ["9007199254740993", "0.5"]
+
+
+def test_columns_that_change_in_later_chunks(monkeypatch):
+    monkeypatch.setattr("nearfold.store.delimited._CHUNK", 1)  # a row for each
+    text = 'code,id,mix,word,sum\n1,9007199254740993,NA,None,5\n02,0.5,x,NA,"1,234"\n'
+    for number in range(3):
+        text += f"{number},1,1,-,{number}\n"
+    table = read(text)
+    got = table.frame.to_dict(as_series=False)
+    assert got["code"] == ["1", "02", "0", "1", "2"]
+    assert got["id"] == ["9007199254740993", "0.5", "1", "1", "1"]
+    assert got["mix"] == ["NA", "x", "1", "1", "1"]
+    assert got["word"] == [None] * 5
+    assert got["sum"] == [5, 1234, 0, 1, 2]
 
 
 def test_infinities_and_huge_numbers():
     got = values("a,b,c\ninf,1e308,1e400\n-Infinity,-1e308,1e-400\n")
     assert got == {"a": [np.inf, -np.inf], "b": [1e308, -1e308], "c": [np.inf, 0.0]}
-    assert values("a\n9223372036854775808\n1\n") == {"a": [2.0**63, 1.0]}
     assert values("a\n9223372036854775807\n1\n") == {"a": [2**63 - 1, 1]}
 
 
 def test_decimal_commas():
     assert values("a;b\n1,5;x\n-2,25e1;y\n") == {"a": [1.5, -22.5], "b": ["x", "y"]}
     assert values("a\tb\n,5\t1\n1,5\t2\n") == {"a": [0.5, 1.5], "b": [1, 2]}
-    # Thousands, or a point beside the comma: never a guess.
-    assert values("a;b\n1,234;1\n5,678;2\n")["a"] == ["1,234", "5,678"]
-    assert values("a;b\n1.234,5;1\n2,5;2\n")["a"] == ["1.234,5", "2,5"]
     assert values("a;b\n1,5;1.5\n2,5;2.5\n") == {"a": ["1,5", "2,5"], "b": [1.5, 2.5]}
     assert values("a;b\n1,234;1\n5,678;2\n", decimal=",")["a"] == [1.234, 5.678]
+    assert values('a,b\n"1,5",1\n"12,25",2\n')["a"] == [1.5, 12.25]
 
 
-def test_nearly_numeric_columns_of_a_decimal_comma_file_get_points():
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1,234,567", "12"], [1234567, 12]),
+        (["1,234.5", "2,000"], [1234.5, 2000]),
+        (["1,234", "999", "-12,000"], [1234, 999, -12000]),
+        (["1.234.567,8", "2,5"], [1234567.8, 2.5]),
+        (["1.234.567", "12"], [1234567, 12]),
+        (["NA", "1,234,567", ""], [None, 1234567, None]),
+        (["1,234", "1234"], ["1,234", "1234"]),  # not written in one way
+        (["1,234", "01,234"], ["1,234", "01,234"]),
+        (["1,234", "12,34,567"], ["1,234", "12,34,567"]),
+        (["1,234,567", "many"], ["1,234,567", "many"]),
+        (["9,007,199,254,740,993", "0.5"], ["9,007,199,254,740,993", "0.5"]),
+        (["12.5%", "3%"], [12.5, 3]),
+        (["12,5 %", "3,25 %"], [12.5, 3.25]),
+        (["12.5%", "3"], ["12.5%", "3"]),
+        (["1 000", "2 000"], ["1 000", "2 000"]),
+        (["1_000", "2_000"], ["1_000", "2_000"]),
+    ],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+def test_grouped_thousands_and_percent_signs(cells, expected, quoted):
+    rows = [f'"{cell}",x' if quoted else f"{cell};x" for cell in cells]
+    text = "\n".join(["a,b" if quoted else "a;b", *rows])
+    table = read(text)
+    assert table.frame["a"].to_list() == expected
+    said = any("column 'a'" in notice for notice in table.source.notices)
+    assert said is (expected != cells)
+
+
+def test_thousands_or_decimals_follow_the_file_and_are_said():
+    alone = read("a;b\n1,234;1\n5,678;2\n")
+    assert alone.frame["a"].to_list() == [1234, 5678]
+    assert "--decimal ," in alone.source.notices[0]
+    points = read("a;b\n1,234;1.5\n5,678;2.25\n")
+    assert points.frame["a"].to_list() == [1234, 5678]
+    assert "--decimal" not in points.source.notices[0]
+    commas = read("a;b;c\n1,234;1,5;1.234\n5,678;2,25;2.000\n")
+    assert commas.frame["a"].to_list() == [1.234, 5.678]
+    assert commas.frame["c"].to_list() == [1234, 2000]
+
+
+def test_mixed_columns_stay_as_written():
     text = "a;b\n" + "".join(f"{i},5;{i},25\n" for i in range(40)) + "bad;1,5\n"
     column = read(text).frame["a"].to_list()
-    assert column[3] == "3.5"
+    assert column[3] == "3,5"
     assert column[-1] == "bad"
-
-
-def test_odd_numbers_stay_text():
-    text = "p;t;s\n5%;1 000;1_000\n6%;2 000;2_000\n"
-    assert values(text) == {"p": ["5%", "6%"], "t": ["1 000", "2 000"], "s": ["1_000", "2_000"]}
 
 
 def test_whole_numbers_take_little_room():

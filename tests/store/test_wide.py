@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import polars as pl
 import pytest
 
 from nearfold.store import delimited
@@ -33,6 +34,9 @@ def _lines(rng, n, separator=","):
         columns.append(cells)
     columns[3] = [["red", "NA", "green"][v] for v in rng.integers(0, 3, n)]
     columns[17] = [["true", "False"][v] for v in rng.integers(0, 2, n)]
+    columns[8] = [f"{v:03d}" for v in rng.integers(0, 300, n)]
+    columns[9] = [str(2**63 + int(v)) for v in rng.integers(0, 300, n)]
+    columns[10] = ["1.5"] * (n - 1) + [str(2**53 + 1)]
     columns[-1] = ["x"] + ["3"] * (n - 1)  # a word in the first row only
     names = separator.join(f"n{j}" for j in range(WIDTH))
     return "\n".join([names, *map(separator.join, zip(*columns, strict=True))])
@@ -48,6 +52,7 @@ def test_a_wide_table_is_read_as_others_are(monkeypatch, separator, end):
     assert wide.frame.schema == usual.frame.schema
     assert wide.frame.equals(usual.frame, null_equal=True)
     assert wide.source == usual.source
+    assert wide.frame["n8"].dtype == wide.frame["n9"].dtype == wide.frame["n10"].dtype == pl.String
 
 
 def test_wide_tables_of_words_are_read_as_others_are(monkeypatch):

@@ -14,9 +14,10 @@ from numpy.lib import format as npy_format
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, count, guard, show, show_list, unique_names
+from nearfold.store.frames import Parsed, few, guard, show, unique_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,21 +32,22 @@ _PER_WORD = 96  # bytes of a text on its way from an array to a frame
 def read_npy(file: FileBytes) -> Parsed:
     """One array: a row per entry of its first axis, columns x0, x1, ..."""
     what = f"{file.name} cannot be read as .npy"
-    array = guard(what, lambda: _load(file.data, what))
+    array = guard(file.name, ".npy", lambda: _load(file.data, what))
     columns, notices = _columns_of(array)
-    return Parsed(_frame(columns, what), notices=tuple(notices))
+    frame = guard(file.name, ".npy", lambda: _frame(columns, notices))
+    return Parsed(frame, notices=tuple(notices))
 
 
 def read_npz(file: FileBytes) -> Parsed:
     """The table X (or the only one, or the largest), and vectors of the same length beside it."""
     what = f"{file.name} cannot be read as .npz"
-    arrays = guard(what, lambda: _members(file, what))
+    arrays = guard(file.name, ".npz", lambda: _members(file, what))
     tables = {name: a for name, a in arrays.items() if a.ndim >= 2 or a.dtype.names}
     vectors = {name: a for name, a in arrays.items() if a.ndim == 1 and not a.dtype.names}
     if not tables and not vectors:
         raise InputError(f"{file.name} holds no table and no vector.")
     columns: list[tuple[str, Array]] = []
-    notices: list[str] = []
+    notices: list[Message] = []
     if tables:
         chosen = "X" if "X" in tables else max(tables, key=lambda name: tables[name].size)
         columns, notices = _columns_of(tables[chosen])
@@ -57,8 +59,9 @@ def read_npz(file: FileBytes) -> Parsed:
     used = {chosen, *beside} if tables else set(beside)
     ignored = [name for name in arrays if name not in used]
     if ignored:
-        notices.append(f"{count(len(ignored), 'array')} of the file not used: {show_list(ignored)}")
-    return Parsed(_frame(columns, what, notices), notices=tuple(notices))
+        notices.append(Message("tables.unused_arrays", n=len(ignored), names=few(ignored)))
+    frame = guard(file.name, ".npz", lambda: _frame(columns, notices))
+    return Parsed(frame, notices=tuple(notices))
 
 
 def _load(data: bytes, what: str) -> Array:
@@ -95,8 +98,7 @@ def _members(file: FileBytes, what: str) -> dict[str, Array]:
         raise InputError(f"{what}: {str(error).rstrip('.')}.") from None
     entries = archive.infolist()
     if not any(entry.filename.endswith(".npy") for entry in entries):
-        kind = "an Excel workbook: save it as CSV" if _is_workbook(entries) else "another zip file"
-        raise InputError(f"{what}: it is {kind}.")
+        raise InputError(f"{what}: it is another zip file.")
     if len(entries) > _MOST_MEMBERS:
         raise InputError(f"{what}: it holds {len(entries):,} arrays.")
     declared = sum(entry.file_size for entry in entries)
@@ -138,44 +140,32 @@ def _is_single(data: bytes) -> bool:
     return b"'shape': ()" in data[:256]
 
 
-def _is_workbook(entries: list[zipfile.ZipInfo]) -> bool:
-    return any(entry.filename.startswith("xl/") for entry in entries)
-
-
-def _columns_of(array: Array) -> tuple[list[tuple[str, Array]], list[str]]:
+def _columns_of(array: Array) -> tuple[list[tuple[str, Array]], list[Message]]:
     """The columns of an array and notices: fields of a record, or one per place in a row."""
-    notices: list[str] = []
+    notices: list[Message] = []
     if array.dtype.names:
         fields = array.reshape(-1)
         return [(field, fields[field]) for field in array.dtype.names], notices
     if array.ndim > 2:
         shape = " x ".join(f"{size:,}" for size in array.shape[1:])
-        notices.append(f"each row is an array of {shape}, laid out as one row of columns")
+        notices.append(Message("tables.array_rows", shape=shape))
     flat = array.reshape(len(array), -1)
     return [(f"x{i}", flat[:, i]) for i in range(flat.shape[1])], notices
 
 
-def _frame(
-    columns: list[tuple[str, Array]], what: str, notices: list[str] | None = None
-) -> pl.DataFrame:
+def _frame(columns: list[tuple[str, Array]], notices: list[Message]) -> pl.DataFrame:
     import polars as pl
 
     names, changed = unique_names([name for name, _ in columns])
-    if notices is not None:
-        notices += changed
-    return guard(
-        what,
-        lambda: pl.DataFrame(
-            [_series(name, a) for name, (_, a) in zip(names, columns, strict=True)]
-        ),
-    )
+    notices += changed
+    return pl.DataFrame([_series(name, a) for name, (_, a) in zip(names, columns, strict=True)])
 
 
 def _series(name: str, values: Array) -> pl.Series:
     import polars as pl
 
     if values.ndim > 1:
-        return pl.Series(name, values.tolist())
+        return pl.Series(name, values)
     kind = values.dtype
     if kind.kind not in _KINDS:
         raise InputError(f"column {show(name)} holds {kind}, which is not a number or a text.")

@@ -4,8 +4,7 @@ The bytes go to a hidden temporary file in the same folder, are forced to the di
 file's name in one step (`os.replace`). Whatever happens before that step (an error, Ctrl-C,
 kill -9, a full disk, a power cut) the old file stays as it was.
 
-A killed process leaves its temporary file behind. The next write to the same name removes it:
-a live writer holds a lock on its file, which the system lifts when the process dies.
+A killed process leaves its temporary file behind. A write to the same name removes it a day later.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,12 +21,8 @@ from typing import Any, BinaryIO
 
 from nearfold.errors import InputError
 
-try:
-    import fcntl
-except ImportError:  # Windows: no such locks; leftovers stay until someone removes them
-    fcntl = None  # type: ignore[assignment]
-
 _LONGEST_NAME = 200  # bytes; most file systems allow 255, and ours adds to it
+_STALE = 24 * 3600  # seconds after which a temporary file is nobody's
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any]) -> Path:
@@ -78,9 +74,6 @@ def _fill(temporary: Path, place: Path, write: Callable[[BinaryIO], Any]) -> Non
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)  # less what the umask takes, as for any new file
     with os.fdopen(descriptor, "wb") as file:
-        if fcntl is not None:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if place.exists() and hasattr(os, "fchmod"):
             os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
         write(file)
@@ -99,29 +92,11 @@ def _force_folder(folder: Path) -> None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    if fcntl is None:
-        return
-    prefix = _prefix(place)
+    prefix, now = _prefix(place), time.time()
     with suppress(OSError):
         for name in os.listdir(place.parent):
+            leftover = place.with_name(name)
             if name.startswith(prefix) and name.endswith(".tmp"):
-                owner, _, rest = name[len(prefix) : -len(".tmp")].partition(".")
-                if owner.isdecimal() and len(rest) == 8:
-                    _remove_if_dead(place.with_name(name), int(owner))
-
-
-def _remove_if_dead(leftover: Path, owner: int) -> None:
-    with suppress(ProcessLookupError):
-        try:
-            os.kill(owner, 0)  # only asks whether it lives
-        except (PermissionError, OverflowError):
-            pass
-        else:
-            return  # alive, and perhaps between making the file and locking it
-    with suppress(OSError):  # locked: the writer lives in another container or on another machine
-        descriptor = os.open(leftover, os.O_RDWR)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            leftover.unlink()
-        finally:
-            os.close(descriptor)
+                with suppress(OSError):  # another writer's, just renamed
+                    if now - leftover.stat().st_mtime > _STALE:
+                        leftover.unlink()

@@ -1,15 +1,15 @@
-"""Parquet and Arrow files (also Feather), read by polars once their declared size fits."""
+"""Parquet and Arrow files (also Feather), read by polars once their declared size fits.
+
+On a damaged file the parser may report a panic of its own on stderr, before the one line that we
+make of it. Silencing that would mean to close stderr for all threads of the process.
+"""
 
 from __future__ import annotations
 
 import io
-import os
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nearfold.blocks import require_memory
+from nearfold.blocks import get_memory, require_memory
 from nearfold.errors import InputError
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import Parsed, guard, unique_names
@@ -18,40 +18,24 @@ from nearfold.store.parquet_sizes import declared_bytes
 if TYPE_CHECKING:
     import polars as pl
 
-_CONTINUATION, _RECORD_BATCH = 0xFFFFFFFF, 3
 _TEXT = 32  # bytes taken for a value whose length is not fixed
+_DIGITS = 15  # decimal digits that a float always keeps
 
 
 def read_columnar(file: FileBytes, kind: str) -> Parsed:
     """Read a Parquet or an Arrow file."""
-    what = f"{file.name} cannot be read as {kind.capitalize()}"
+    format = kind.capitalize()
     if file.data.startswith(b"FEA1"):
-        raise InputError(f"{what}: it is a Feather file of version 1. Save it as version 2.")
+        raise InputError(
+            f"{file.name} cannot be read as {format}: it is a Feather file of version 1. Save it "
+            "as version 2."
+        )
     streamed = kind == "arrow" and not file.data.startswith(b"ARROW1")
-    with _without_panic_reports():
-        frame = guard(what, lambda: _plain(_read_stream(file) if streamed else _read(file, kind)))
+    read = _read_stream if streamed else _read
+    frame = guard(file.name, format, lambda: plain_columns(read(file, kind)))
     names, notices = unique_names(frame.columns)
     frame.columns = names
     return Parsed(frame, notices=tuple(notices))
-
-
-@contextmanager
-def _without_panic_reports() -> Iterator[None]:
-    """Close stderr to the parser while it reads: on a broken file it reports its own panic there,
-    in many lines, before Python gets the error that `guard` puts into one.
-    """
-    try:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # there is no stderr
-        yield
-        return
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _read(file: FileBytes, kind: str) -> pl.DataFrame:
@@ -62,63 +46,37 @@ def _read(file: FileBytes, kind: str) -> pl.DataFrame:
     schema = lazy.collect_schema()
     n_rows = int(lazy.select(pl.len()).collect().item())
     kinds = list(schema.values())
-    _require(n_rows, kinds, file)
+    _require(n_rows * _row_bytes(kinds), file)
     if kind == "parquet" and not all(_is_fixed(each) for each in kinds):
-        needed = len(file.data) + declared_bytes(file.data)
-        require_memory(needed, f"the table in {file.name}", ADVICE)
+        _require(declared_bytes(file.data), file)
     return scan(io.BytesIO(file.data)).collect()
 
 
-def _read_stream(file: FileBytes) -> pl.DataFrame:
-    """The streaming form of Arrow, whose batches say one after the other how long they are."""
+def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
+    """The streaming form of Arrow, which says nowhere how many rows it holds: no more are asked
+    for than fit.
+    """
     import polars as pl
 
-    none = pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0)
-    _require(_streamed_rows(file.data), none.dtypes, file)
-    return pl.read_ipc_stream(io.BytesIO(file.data))
+    width = _row_bytes(pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0).dtypes)
+    fitting = max(0, get_memory() - 2 * len(file.data)) // max(1, width)
+    frame = pl.read_ipc_stream(io.BytesIO(file.data), n_rows=fitting + 1)
+    if frame.height > fitting:
+        _require(len(file.data) + width * frame.height, file)
+    return frame
 
 
-def _streamed_rows(data: bytes) -> int:
-    """The rows all batches of a stream declare, from their headers alone (Arrow's `Message`)."""
-    total, at = 0, 0
-    while at + 8 <= len(data):
-        marker, size = struct.unpack_from("<Ii", data, at)
-        if marker != _CONTINUATION or size <= 0:
-            break
-        message = at + 8 + struct.unpack_from("<I", data, at + 8)[0]
-        kind = _field(data, message, 1)
-        header = _field(data, message, 2)
-        if kind and data[kind] == _RECORD_BATCH and header:
-            batch = header + struct.unpack_from("<I", data, header)[0]
-            length = _field(data, batch, 0)
-            total += struct.unpack_from("<q", data, length)[0] if length else 0
-        body = _field(data, message, 3)
-        skip = struct.unpack_from("<q", data, body)[0] if body else 0
-        if skip < 0:
-            raise ValueError("a batch of negative length")
-        at += 8 + size + skip
-    return total
-
-
-def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffers table is; 0 if it is left out."""
-    layout = table - struct.unpack_from("<i", data, table)[0]
-    if layout < 0:
-        raise ValueError("a broken header")
-    size = struct.unpack_from("<H", data, layout)[0]
-    slot = 4 + 2 * number
-    offset = struct.unpack_from("<H", data, layout + slot)[0] if slot + 2 <= size else 0
-    return table + offset if offset else 0
-
-
-def _require(n_rows: int, kinds: list[Any], file: FileBytes) -> None:
-    needed = len(file.data) + n_rows * sum(_width(kind) for kind in kinds)
-    require_memory(needed, f"the table in {file.name}", ADVICE)
+def _require(more: float, file: FileBytes) -> None:
+    require_memory(len(file.data) + more, f"the table in {file.name}", ADVICE)
 
 
 def _is_fixed(kind: Any) -> bool:
     """Whether all values of a column take the same room."""
     return bool(kind.is_numeric() or kind.is_temporal() or str(kind) == "Boolean")
+
+
+def _row_bytes(kinds: list[Any]) -> int:
+    return sum(_width(kind) for kind in kinds)
 
 
 def _width(kind: Any) -> int:
@@ -132,15 +90,48 @@ def _width(kind: Any) -> int:
     return _TEXT if shape is None else max(_TEXT, 8 * inner)
 
 
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """Decimals as floats and categories as their words; nested columns stay, to be left out."""
-    import polars as pl
-    import polars.selectors as cs
+def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns in the types that the rest of the package knows, none of them rounded.
 
-    wide = [n for n, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128", "Float16")]
-    return frame.with_columns(
-        cs.decimal().cast(pl.Float64),
-        cs.categorical().cast(pl.String),
-        cs.enum().cast(pl.String),
-        cs.by_name(wide).cast(pl.Float64),
-    )
+    Lists of numbers that are all of one length become arrays of floats; other nested columns and
+    bytes stay as they are.
+    """
+    import polars as pl
+
+    return pl.DataFrame([_plain(column) for column in frame.get_columns()])
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    kind = column.dtype
+    if kind == pl.Categorical:
+        return column.cast(pl.String)
+    if kind in (pl.Int128, pl.UInt128):
+        return column.cast(pl.Int64 if _fits(column, 2**63 - 1) else pl.String)
+    if kind == pl.Float16:
+        return column.cast(pl.Float32)
+    if isinstance(kind, pl.Decimal):
+        exact = _fits(column, 10 ** (_DIGITS - kind.scale))
+        return column.cast(pl.Float64 if exact else pl.String)
+    if isinstance(kind, pl.List | pl.Array) and kind.inner is not None and kind.inner.is_numeric():
+        return _plain_list(column)
+    return column
+
+
+def _fits(column: pl.Series, most: float) -> bool:
+    low, high = column.min(), column.max()
+    return low is None or bool(-most <= low and high <= most)  # type: ignore[operator]
+
+
+def _plain_list(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    kind: Any = column.dtype
+    inner = kind.inner if kind.inner in (pl.Float32, pl.Float64) else pl.Float64
+    if isinstance(kind, pl.Array):
+        return column.cast(pl.Array(inner, kind.shape))
+    lengths = column.list.len().drop_nulls()
+    if lengths.n_unique() != 1 or lengths[0] == 0:
+        return column
+    return column.cast(pl.List(inner)).list.to_array(int(lengths[0]))

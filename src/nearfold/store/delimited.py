@@ -18,16 +18,19 @@ import numpy as np
 
 from nearfold.blocks import get_memory, require_memory
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.run import steps
-from nearfold.store.cells import as_text, common_kind, type_columns
+from nearfold.store.cells import Rules, as_text, common_kind, type_columns
 from nearfold.store.encodings import to_utf8
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, count, guard, unique_names
+from nearfold.store.frames import Parsed, guard, unique_names
 from nearfold.store.layout import Layout, choose_layout
+from nearfold.store.numerals import read_numerals
 from nearfold.store.records import (
     check_widths,
     filled_rows,
     find_records,
+    odd_cells,
     one_name_short,
     quotes_are_proper,
     single_spaces,
@@ -53,16 +56,19 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 def read_delimited(
     file: FileBytes,
     *,
-    encoding: str | None,
-    separator: str | None,
-    decimal: str | None,
-    header: bool | None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    na: tuple[str, ...] = (),
+    text: frozenset[str] = frozenset(),
 ) -> Parsed:
-    """Read a text table; what is None is detected."""
+    """Read a text table; what is None is detected. Columns named in `text` stay text."""
     data, name, notices = to_utf8(file.take(), encoding)
-    body, first_line, told = _clean(data, file.name)
+    body, first_line, nul_bytes = _clean(data, file.name)
     del data  # it may be as long as the body
-    notices += told
+    if nul_bytes:
+        notices.append(Message("tables.nul_bytes", n=nul_bytes))
     if separator is None and (said := re.match(rb"sep=(.)\r?\n", body)):  # Excel's own hint
         separator = said[1].decode()
         body, first_line = body[said.end() :], first_line + 1
@@ -70,32 +76,30 @@ def read_delimited(
     if layout.separator == " ":
         _require_copy(body, file.name)
         body = single_spaces(body)
-    text = _Text(body, layout, file.name, first_line)
-    del body  # the text may have made another of it
-    notices += layout.notices
-    frame, missing = text.typed()
-    names, changed = text.names(frame.width)
-    notices += [*text.notices, *changed]
-    if missing:
-        words = ", ".join(f"'{word}' ({times:,})" for word, times in missing.most_common())
-        notices.append(f"taken as missing: {words}")
+    table = _Text(body, layout, file.name, first_line)
+    del body  # the table may have made another of it
+    kept = {f"c{i}" for i, given in enumerate(table.names()[0]) if given in text} if text else ()
+    frame, missing = table.typed(Rules(layout.decimal, na, frozenset(kept)))
+    names, changed = table.names(frame.width)
+    missing = Counter({(names[int(c[1:])], word): n for (c, word), n in missing.items()})
     frame.columns = names
+    frame, said_of = read_numerals(frame, missing, layout.decimal, layout.decimal_is_sure, text)
     return Parsed(
         frame,
-        notices=tuple(notices),
+        notices=(*notices, *layout.notices, *table.notices, *changed, *said_of),
         encoding=name,
         separator=layout.separator,
         decimal=layout.decimal,
         header=layout.header,
+        line=table.line,
     )
 
 
-def _clean(data: bytes, name: str) -> tuple[bytes, int, list[str]]:
-    """The text without what is no part of the table, and the number of its first line."""
-    notices = []
+def _clean(data: bytes, name: str) -> tuple[bytes, int, int]:
+    """The text without what is no part of the table, the number of its first line, NUL bytes."""
     strange = len(_CONTROL.findall(data[:100_000]))
     if strange > max(8, 0.05 * min(len(data), 100_000)):
-        raise InputError(f"{name} is not a text table, nor any other format known here.")
+        raise InputError(Message("tables.error.no_text", name=name))
     for pattern, what in _FOREIGN:
         if pattern.match(data):
             raise InputError(f"{name} is {what}, not a table: save the table as CSV.")
@@ -104,7 +108,6 @@ def _clean(data: bytes, name: str) -> tuple[bytes, int, list[str]]:
         _require_copy(data, name)
     if zeros:
         data = data.replace(b"\0", b"")
-        notices.append(f"{count(zeros, 'NUL byte')} left out of the text")
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     first = re.match(rb"[\r\n]*", data)
@@ -115,8 +118,8 @@ def _clean(data: bytes, name: str) -> tuple[bytes, int, list[str]]:
         _require_copy(data, name)
         data = data.lstrip(b"\r\n").rstrip(_NOTHING)  # a copy, unlike the usual single line break
     if not data or (data[:1000].isspace() and not data.strip()):
-        raise InputError(f"{name} is empty.")
-    return data, line, notices
+        raise InputError(Message("tables.error.empty", name=name))
+    return data, line, zeros
 
 
 def _require_copy(text: bytes, name: str) -> None:
@@ -135,13 +138,15 @@ class _Text:
     """A text whose layout is known: checked, then parsed chunk by chunk."""
 
     def __init__(self, body: bytes, layout: Layout, name: str, first_line: int) -> None:
-        self.notices: list[str] = []
+        self.notices: list[Message] = []
         self.name = name
         self.layout = layout
+        self._first_line = first_line
         self.body, self.quoted = self._settle_quotes(body)
         self._require(_PER_ROW * self.body.count(b"\n"))
         self.records = find_records(self.body, layout.separator, self.quoted)
-        self.shape = self._shape(first_line)
+        self.shape = self._shape()
+        self._blank = self.records.blank
         if self.shape.width > 1 and self.records.blank.any():  # in one column: a missing value
             _require_copy(self.body, name)
             self.body, self.records = without_blank(self.body, self.records)
@@ -161,10 +166,10 @@ class _Text:
             closer = re.sub(re.escape(cut) + rb' +"', cut + b'"', body)
             if quotes_are_proper(closer, separator):
                 return closer, True
-        self.notices.append('quotes (") do not enclose whole cells and are taken as they stand')
+        self.notices.append(Message("tables.loose_quotes"))
         return body, False
 
-    def _shape(self, first_line: int) -> _Shape:
+    def _shape(self) -> _Shape:
         records = self.records
         if self.layout.header and one_name_short(records):
             rows = filled_rows(records)
@@ -175,56 +180,68 @@ class _Text:
             if all(line.endswith(cut) for line in lines):
                 return _Shape(width, drop_last=True)
             if width > 2:  # a single name may as well be a title
-                self.notices.append("the first column has no name; it is taken to hold row names")
+                self.notices.append(Message("tables.row_names"))
                 return _Shape(width, unnamed_first=True)
-        return _Shape(check_widths(records, self.body, first_line, self.name))
+        return _Shape(check_widths(records, self.body, self._first_line, self.name))
 
     def _line(self, row: int) -> bytes:
         start = int(self.records.ends[row - 1]) if row else 0
         return self.body[start : int(self.records.ends[row])]
 
-    def names(self, kept: int) -> tuple[list[str], list[str]]:
+    def line(self, row: int) -> int:
+        """The line of the file in which a row of the table begins, if no cell holds a break."""
+        filled = np.flatnonzero(~self._blank) if self.shape.width > 1 else range(len(self._blank))
+        return self._first_line + int(filled[row + self.layout.header])
+
+    def names(self, kept: int | None = None) -> tuple[list[str], list[Message]]:
         """Unique names of the first columns, and what was changed in them."""
         if not self.layout.header:
-            return [f"x{i}" for i in range(kept)], []
+            return [f"x{i}" for i in range(self.shape.width)][:kept], []
         first = self.records.first_filled
         short = self.shape.unnamed_first or self.shape.drop_last
         raw = self._split(self._line(first), self.shape.width - short).row(0)
         return unique_names((["row", *raw] if self.shape.unnamed_first else raw)[:kept])
 
-    def typed(self) -> tuple[pl.DataFrame, Counter[str]]:
+    def typed(self, rules: Rules) -> tuple[pl.DataFrame, Counter[tuple[str, str]]]:
         """The frame without the header row, and how often which word stood for a missing value."""
         import polars as pl
         import polars.selectors as cs
 
         chunks = self._chunks()
-        if self.shape.width >= WIDE and not self.quoted and self.layout.decimal == ".":
-            wide = self._wide(chunks)
+        plain = self.layout.decimal == "." and not rules.text
+        if self.shape.width >= WIDE and not self.quoted and plain:
+            wide = self._wide(chunks, rules)
             if wide is not None:
                 return self._without_empty_last(wide[0]), wide[1]
         parts: list[pl.DataFrame] = []
-        missing: Counter[str] = Counter()
+        missing: Counter[tuple[str, str]] = Counter()
         size = 0
         for chunk in steps(chunks, f"parse {self.name}"):
-            parts.append(type_columns(self._rows(chunk), self.layout.decimal, missing))
+            odd = odd_cells(self._text(chunk), self.layout.separator)
+            parts.append(type_columns(self._rows(chunk), rules, missing, odd))
             # Known after the first chunk: all of them will take about as much for each row.
             words = parts[-1].select(cs.string())
             size += int(parts[-1].estimated_size()) + _PER_WORD * words.width * words.height
             self._require((size / chunk.stop + _PER_ROW) * len(self.records))
-        found = zip(parts[0].columns, *(part.dtypes for part in parts), strict=True)
-        every = {name: types for name, *types in found}
-        kinds = {name: common_kind(types) for name, types in every.items()}
-        again = [n for n, kind in kinds.items() if kind == pl.String and set(every[n]) != {kind}]
+        columns = parts[0].columns
+        kinds: Any = {name: common_kind([part[name] for part in parts]) for name in columns}
+        again = [
+            name
+            for name, kind in kinds.items()
+            if kind == pl.String and any(part[name].dtype != kind for part in parts)
+        ]
         if again:
             for i, chunk in enumerate(steps(chunks, f"parse {self.name} again")):
                 cells = self._rows(chunk).select(again)
-                parts[i] = parts[i].with_columns(as_text(cells, self.layout.decimal))
+                parts[i] = parts[i].with_columns(as_text(cells, rules.na))
         frame = parts[0]
         if len(parts) > 1:
             frame = pl.concat([part.cast(kinds) for part in parts])
         return self._without_empty_last(frame), missing
 
-    def _wide(self, chunks: list[slice]) -> tuple[pl.DataFrame, Counter[str]] | None:
+    def _wide(
+        self, chunks: list[slice], rules: Rules
+    ) -> tuple[pl.DataFrame, Counter[tuple[str, str]]] | None:
         """A table of very many columns, if nearly all of them are numbers."""
         n = len(self.records) - chunks[0].start
         self._require(_PER_ROW * len(self.records) + self.shape.width * (16.0 * n + COLUMN_BYTES))
@@ -232,7 +249,7 @@ class _Text:
         def texts() -> Iterator[bytes]:
             return (self._text(chunk) for chunk in steps(chunks, f"parse {self.name}"))
 
-        return read_wide(texts, self.layout.separator, (n, self.shape.width))
+        return read_wide(texts, self.layout.separator, (n, self.shape.width), rules)
 
     def _without_empty_last(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A separator at the end of each line makes a last column of nothing."""
@@ -241,7 +258,7 @@ class _Text:
             first = self.records.first_filled
             head = self._line(first).rstrip(b"\r\n")
             if self.shape.drop_last or head.endswith(self.layout.separator.encode()):
-                self.notices.append("a separator ends each line: the empty last column is left out")
+                self.notices.append(Message("tables.empty_last"))
                 return frame.drop(last)
         return frame
 
@@ -252,7 +269,7 @@ class _Text:
         if self.layout.header:
             first = self.records.first_filled + 1
         if first >= len(ends):
-            raise InputError(f"{self.name} holds no rows below its header.")
+            raise InputError(Message("tables.error.no_rows_below", name=self.name))
         most = min(_CHUNK, max(2**16, get_memory() // _CHUNKS_IN_BUDGET))
         chunks = []
         while first < len(ends):
@@ -284,4 +301,4 @@ class _Text:
             "separator": self.layout.separator,
             "quote_char": '"' if self.quoted else None,
         }
-        return guard(f"{self.name} cannot be read as a table", lambda: pl.read_csv(text, **options))
+        return guard(self.name, "CSV", lambda: pl.read_csv(text, **options))

@@ -21,6 +21,7 @@ import numpy as np
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.store.file_bytes import ADVICE
 from nearfold.store.letters import ACCENTED, HANGUL, KANJI, SIGNS, SIMPLIFIED, TRADITIONAL
 
@@ -67,17 +68,14 @@ def detect_encoding(data: bytes) -> Detected:
     return Detected(_likeliest(sample), guessed=True)
 
 
-def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[str]]:
+def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[Message]]:
     """The text as UTF-8, the encoding it came in, and notices of what was guessed or unreadable."""
     found = detect_encoding(data) if encoding is None else _given(data, encoding)
     if found.mark or found.name != "utf-8":
         require_memory(2 * len(data), "the text in another encoding", ADVICE)
     body = data[found.mark :] if found.mark else data
-    notices = []
-    if found.guessed:
-        notices.append(
-            f"the text encoding was guessed: {found.name}; name another if words look wrong"
-        )
+    guess = Message("tables.encoding_guessed", encoding=found.name)
+    notices = [guess] if found.guessed else []
     try:
         return _transcode(body, found.name, "strict"), found.name, notices
     except UnicodeDecodeError as error:
@@ -89,7 +87,7 @@ def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[str]]:
     text = _transcode(body, found.name, "replace")
     lost = text.count("\ufffd".encode())
     line = text.count(b"\n", 0, text.find("\ufffd".encode())) + 1
-    notices.append(f"{lost:,} characters are not {found.name}, the first of them in line {line:,}")
+    notices.append(Message("tables.not_decodable", n=lost, encoding=found.name, line=line))
     return text, found.name, notices
 
 

@@ -18,63 +18,76 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.atomic import write_atomically
-from nearfold.store.frames import count, guard, show
-from nearfold.store.tables import FORMATS, suffix_format
+from nearfold.store.frames import count, show
+from nearfold.store.tables import suffix_format
 
 if TYPE_CHECKING:
     import polars as pl
 
 # What a spreadsheet takes for the beginning of a formula, the full-width forms too.
 _FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
+_WRITTEN = ("csv", "tsv", "parquet", "arrow", "npy", "npz")
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 def write_table(
-    path: str | Path | IO[bytes], columns: Mapping[str, Any], *, format: str | None = None
+    path: str | Path | IO[bytes],
+    columns: Mapping[str, Any],
+    *,
+    format: str | None = None,
+    protect: bool = True,
 ) -> None:
-    """Write columns (name to array or list, all of one length) to a file, a stream or stdout ("-").
+    """Write columns (name to array, list or polars series) to a file, a stream or stdout ("-").
 
     The format is that of the file's name, else `format`; CSV for streams. `.csv.gz` and `.tsv.gz`
-    are packed. An .npy file takes numbers only and keeps no names.
+    are compressed. An .npy file takes numbers only and keeps no names. `protect` neutralises
+    cells of CSV and TSV that a spreadsheet would run: "@bob" is written as "'@bob".
     """
     named = isinstance(path, str | Path) and str(path) != "-"
-    kind, packed = _choose_format(str(path) if named else None, format)
+    kind, compressed = _choose_format(str(path) if named else None, format)
     series = _columns(columns)
     if kind in ("npy", "npz"):
         data = _npy_bytes(series) if kind == "npy" else _npz_bytes(series)
         _put(path, lambda stream: _write_all(stream, data))
         return
-    frame = guard("the table cannot be written", lambda: _frame(series))
+    frame = _frame(series)
     if kind in ("parquet", "arrow"):
         _put(path, lambda stream: _write_columnar(frame, stream, kind))
         return
     separator = "\t" if kind == "tsv" else ","
-    _put(path, lambda stream: _write_text(harmless(frame), stream, separator, packed))
+    safe = harmless(frame) if protect else frame
+    _put(path, lambda stream: _write_text(safe, stream, separator, compressed))
 
 
 def _choose_format(name: str | None, format: str | None) -> tuple[str, bool]:
-    if format is not None and format not in FORMATS:
-        raise InputError(f"format={format!r}: use one of {', '.join(FORMATS)}.")
-    by_name, packed = suffix_format(name) if name else (None, False)
+    if format is not None and format not in _WRITTEN:
+        raise InputError(f"format={format!r}: use one of {', '.join(_WRITTEN)}.")
+    by_name, compressed = suffix_format(name) if name else (None, False)
     kind = format or by_name or (None if name else "csv")
-    if kind is None:
+    if kind not in _WRITTEN:
         raise InputError(
-            f"{Path(name or '').name}: its ending does not say the format. Use .csv, .tsv, "
-            ".parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
+            f"{Path(name or '').name}: its ending does not say a format that can be written. "
+            "Use .csv, .tsv, .parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
         )
-    if packed and kind not in ("csv", "tsv"):
-        raise InputError(f"{Path(name or '').name}: only .csv and .tsv are packed with gzip.")
-    return kind, packed
+    if compressed and kind not in ("csv", "tsv"):
+        raise InputError(f"{Path(name or '').name}: only .csv and .tsv are compressed with gzip.")
+    return kind, compressed
 
 
-def _columns(columns: Mapping[str, Any]) -> dict[str, Array]:
-    """Each column as a vector, after a look whether they fit together."""
+def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Each column as a vector or a series, after a look whether they fit together."""
+    import polars as pl
+
     if not columns:
         raise InputError("there are no columns to write.")
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = {}
     for name, values in columns.items():
+        if isinstance(values, pl.Series):
+            arrays[str(name)] = values
+            continue
         array = np.asarray(values) if hasattr(values, "dtype") else _from_list(list(values))
         if array.ndim != 1:
             raise InputError(f"column {show(name)} has {array.ndim} axes; a column has one.")
@@ -101,15 +114,21 @@ def _from_list(values: list[Any]) -> Array:
     return array
 
 
-def _frame(arrays: dict[str, Array]) -> pl.DataFrame:
+def _frame(arrays: dict[str, Any]) -> pl.DataFrame:
     import polars as pl
 
-    return pl.DataFrame([_series(name, array) for name, array in arrays.items()])
+    try:
+        return pl.DataFrame([_series(name, array) for name, array in arrays.items()])
+    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InputError(Message("tables.error.cannot_write", reason=reason)) from None
 
 
-def _series(name: str, array: Array) -> pl.Series:
+def _series(name: str, array: Any) -> pl.Series:
     import polars as pl
 
+    if isinstance(array, pl.Series):  # as it was read, missing whole numbers too
+        return array.alias(name)
     if array.dtype.kind in "biu" or array.dtype in (np.dtype("f4"), np.dtype("f8")):
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         return pl.Series(name, np.ascontiguousarray(native))
@@ -153,13 +172,13 @@ def harmless(frame: pl.DataFrame) -> pl.DataFrame:
     return safe
 
 
-def _write_text(frame: pl.DataFrame, stream: BinaryIO, separator: str, packed: bool) -> None:
-    if not packed:
+def _write_text(frame: pl.DataFrame, stream: BinaryIO, separator: str, compressed: bool) -> None:
+    if not compressed:
         frame.write_csv(stream, separator=separator)
         return
     # Without name and time, so that the same table makes the same file.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packer:
-        frame.write_csv(cast(Any, packer), separator=separator)
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressor:
+        frame.write_csv(cast(Any, compressor), separator=separator)
 
 
 def _write_columnar(frame: pl.DataFrame, stream: BinaryIO, kind: str) -> None:
@@ -168,22 +187,23 @@ def _write_columnar(frame: pl.DataFrame, stream: BinaryIO, kind: str) -> None:
     _write_all(stream, buffer.getbuffer())
 
 
-def _npy_bytes(arrays: dict[str, Array]) -> bytes:
+def _npy_bytes(arrays: dict[str, Any]) -> bytes:
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise InputError(f"column {show(name)} is not numeric: write .npz, .csv or .parquet.")
     table = np.stack(list(arrays.values()), axis=1)
-    return _packed_array(table)
+    return _array_bytes(table)
 
 
-def _npz_bytes(arrays: dict[str, Array]) -> bytes:
+def _npz_bytes(arrays: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             # A fixed date: the same table makes the same file.
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, _packed_array(_without_objects(name, array)))
+            archive.writestr(entry, _array_bytes(_without_objects(name, np.asarray(array))))
     return buffer.getvalue()
 
 
@@ -197,7 +217,7 @@ def _without_objects(name: str, array: Array) -> Array:
     return np.asarray([value or "" for value in values.to_list()], dtype=np.str_)
 
 
-def _packed_array(array: Array) -> bytes:
+def _array_bytes(array: Array) -> bytes:
     buffer = io.BytesIO()
     npy_format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
     return buffer.getvalue()

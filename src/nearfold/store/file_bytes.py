@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.run import steps
 
 _STEP = 2**20
@@ -27,11 +28,11 @@ _OTHER_COMPRESSIONS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": 
 
 @dataclass
 class FileBytes:
-    """What a file holds, unpacked."""
+    """What a file holds, decompressed."""
 
     name: str
     data: bytes
-    sha256: str  # of the bytes as they were given, packed or not
+    sha256: str  # of the bytes as they were given, compressed or not
     compression: str | None
 
     def take(self) -> bytes:
@@ -41,7 +42,7 @@ class FileBytes:
 
 
 def read_bytes(path: str | Path | IO[bytes]) -> FileBytes:
-    """All bytes of a file, of stdin ("-") or of an open stream, unpacked if they are gzip."""
+    """All bytes of a file, of stdin ("-") or of an open stream, decompressed if they are gzip."""
     if isinstance(path, str | Path):
         if str(path) == "-":
             return _read_stream(sys.stdin.buffer, "stdin", 0)
@@ -53,16 +54,18 @@ def read_bytes(path: str | Path | IO[bytes]) -> FileBytes:
 def _read_file(path: Path) -> FileBytes:
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder: name a file in it.")
+            raise InputError(Message("tables.error.folder", path=str(path)))
         with path.open("rb") as stream:
             return _read_stream(stream, path.name, path.stat().st_size)
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}.") from None
+        raise InputError(Message("tables.error.no_file", path=str(path))) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read: {reason}.") from None
+        raise InputError(
+            Message("tables.error.unreadable", path=str(path), reason=str(reason))
+        ) from None
 
 
 def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
@@ -73,10 +76,10 @@ def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
     if len(data) != size:  # a stream, or a file that changed meanwhile
         data = _join(chain([data], pieces), name)
     if data.startswith(b"\x1f\x8b"):
-        return FileBytes(name, _join(_unpack(data, name), name), digest.hexdigest(), "gzip")
+        return FileBytes(name, _join(_decompress(data, name), name), digest.hexdigest(), "gzip")
     for magic, compression in _OTHER_COMPRESSIONS.items():
         if data.startswith(magic):
-            raise InputError(f"{name} is packed with {compression}: unpack it, or use gzip.")
+            raise InputError(Message("tables.error.compressed", name=name, compression=compression))
     return FileBytes(name, data, digest.hexdigest(), None)
 
 
@@ -100,21 +103,23 @@ def _join(pieces: Iterator[bytes], name: str) -> bytes:
     return whole.getvalue()
 
 
-def _unpack(packed: bytes, name: str) -> Iterator[bytes]:
+def _decompress(compressed: bytes, name: str) -> Iterator[bytes]:
     """gzip in steps of bounded size: a small file may hold an enormous one."""
     start = 0
-    while packed.startswith(b"\x1f\x8b", start):  # a gzip file may be several, end to end
-        unpacker = zlib.decompressobj(wbits=31)
+    while compressed.startswith(b"\x1f\x8b", start):  # a gzip file may be several, end to end
+        inflater = zlib.decompressobj(wbits=31)
         try:
-            while not unpacker.eof:
-                source = unpacker.unconsumed_tail or packed[start : start + _STEP]
-                if not unpacker.unconsumed_tail:
+            while not inflater.eof:
+                source = inflater.unconsumed_tail or compressed[start : start + _STEP]
+                if not inflater.unconsumed_tail:
                     start += len(source)
-                piece = unpacker.decompress(source, _STEP)
+                piece = inflater.decompress(source, _STEP)
                 if not source and not piece:
-                    raise InputError(f"{name} is cut off: the packed data end too early.")
+                    raise InputError(Message("tables.error.cut_gzip", name=name))
                 if piece:
                     yield piece
         except zlib.error as error:
-            raise InputError(f"{name} cannot be unpacked: {error}.") from None
-        start -= len(unpacker.unused_data)
+            raise InputError(
+                Message("tables.error.bad_gzip", name=name, reason=str(error))
+            ) from None
+        start -= len(inflater.unused_data)

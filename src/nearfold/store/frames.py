@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,11 +26,12 @@ class Parsed:
     """What a reader of one format hands back."""
 
     frame: pl.DataFrame
-    notices: tuple[str, ...] = ()
+    notices: tuple[Message, ...] = ()
     encoding: str | None = None
     separator: str | None = None
     decimal: str | None = None
     header: bool | None = None
+    line: Callable[[int], int] = lambda row: row + 1  # of the file, where a row stands
 
 
 def show(value: object) -> str:
@@ -44,6 +46,13 @@ def show_list(names: Iterable[object], most: int = 5) -> str:
     every = list(names)
     more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return ", ".join(show(name) for name in every[:most]) + more
+
+
+def few(names: Sequence[object], most: int = 3) -> Message | list[str]:
+    """The first few of the names and how many more there are, as a value of a message."""
+    shown = [show(name) for name in names[:most]]
+    more = len(names) - most
+    return Message("words.more", names=shown, n=more) if more > 0 else shown
 
 
 def count(number: int, noun: str) -> str:
@@ -61,7 +70,7 @@ def close_to(name: str, known: Sequence[str]) -> str:
     return f"Did you mean {show_list(near)}?" if near else f"There are: {show_list(known)}."
 
 
-def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[str]]:
+def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[Message]]:
     """Names that are all different and not empty, and notices of what was changed."""
     cleaned = [" ".join((name or "").split()) for name in raw]
     names: list[str] = []
@@ -81,16 +90,13 @@ def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[str]]:
         names.append(chosen)
     notices = []
     if empty:
-        notices.append(f"{count(len(empty), 'column')} without a name: {show_list(empty)}")
+        notices.append(Message("tables.unnamed", n=len(empty), columns=few(empty)))
     if again:
-        repeated = list(dict.fromkeys(again))
-        notices.append(
-            f"names that occur more than once were numbered (_2, _3, ...): {show_list(repeated)}"
-        )
+        notices.append(Message("tables.repeated_names", columns=few(list(dict.fromkeys(again)))))
     return names, notices
 
 
-def guard(what: str, work: Callable[[], Result]) -> Result:
+def guard(name: str, format: str, work: Callable[[], Result]) -> Result:
     """Run a library's reader; whatever it raises about the data becomes one line of ours."""
     import polars as pl
 
@@ -111,7 +117,7 @@ def guard(what: str, work: Callable[[], Result]) -> Result:
         if type(error) is not MemoryError:  # ours, with its numbers
             raise
         reason = "it asks for more memory than there is"
-    raise InputError(f"{what}: {reason}.")
+    raise InputError(Message("tables.error.cannot_read", name=name, format=format, reason=reason))
 
 
 def _first_line(error: BaseException) -> str:
@@ -125,6 +131,8 @@ def as_polars(frame: Any, columns: Sequence[str] | None = None) -> pl.DataFrame:
     import narwhals as nw
     import polars as pl
 
+    if type(frame).__module__.startswith("pyarrow"):
+        frame = pl.DataFrame(frame)
     if isinstance(frame, pl.DataFrame):
         # Not by `select`: to polars a name such as "*" or "^a.*$" is a pattern.
         return frame if columns is None else pl.DataFrame([frame.get_column(c) for c in columns])
@@ -140,15 +148,28 @@ def as_polars(frame: Any, columns: Sequence[str] | None = None) -> pl.DataFrame:
 def _series(name: str, column: Any) -> pl.Series:
     import polars as pl
 
+    native = column.to_native()
+    if hasattr(native, "cat"):  # pandas' categories, whose order may mean something
+        words = [None if value is None else str(value) for value in _values(column)]
+        ordered = pl.Enum([str(each) for each in native.cat.categories])
+        return pl.Series(name, words, dtype=ordered if native.cat.ordered else pl.String)
     array = np.asarray(column.to_numpy())
-    if array.dtype == object or array.dtype.kind in "SU":
-        # pandas marks gaps among words in several ways, NaN among them; narwhals knows them all.
-        gaps = column.is_null().to_list()
-        values = [None if gap else v for gap, v in zip(gaps, column.to_list(), strict=True)]
-        return pl.Series(name, values, strict=False)
+    if array.dtype == object or array.dtype.kind in "SU" or _is_nullable(native, array):
+        return pl.Series(name, _values(column), strict=False)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return pl.Series(name, array)
+
+
+def _values(column: Any) -> list[Any]:
+    """pandas marks gaps in several ways, NaN among words; narwhals knows them all."""
+    gaps = column.is_null().to_list()
+    return [None if gap else v for gap, v in zip(gaps, column.to_list(), strict=True)]
+
+
+def _is_nullable(native: Any, array: Any) -> bool:
+    """Whether whole numbers or truth values became floats because some are missing."""
+    return array.dtype.kind == "f" and str(native.dtype)[:1] in "IUb"
 
 
 def is_frame(X: Any) -> bool:

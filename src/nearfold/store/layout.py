@@ -11,15 +11,24 @@ from collections import Counter
 from dataclasses import dataclass
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.store.frames import MISSING_WORDS, show
 
 _LINES, _BYTES = 100, 2**20  # of the sample
 _SEPARATORS = "\t;|, "  # a comma may also be a decimal sign, a space part of a text
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?|nan", re.I)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _MISSING = frozenset(("", *MISSING_WORDS))
+
+
+def _decimals(sign: str, group: str) -> re.Pattern[str]:
+    """Numbers in which the sign cannot group thousands: 0,5 and 1,25 and 1.234,567, not 1,234."""
+    return re.compile(
+        rf"[+-]?(0?[{sign}]\d+|\d+[{sign}](\d{{0,2}}|\d{{4,}}|\d*[eE][+-]?\d+)|\d{{4,}}[{sign}]\d+|"
+        rf"\d{{1,3}}([{group}]\d{{3}})+[{sign}]\d+)"
+    )
+
+
+_DECIMAL_COMMA, _DECIMAL_POINT = _decimals(",", "."), _decimals(".", ",")
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,8 @@ class Layout:
     separator: str
     decimal: str
     header: bool
-    notices: tuple[str, ...]
+    notices: tuple[Message, ...]
+    decimal_is_sure: bool = True  # given, or seen in the sample
 
 
 def choose_layout(
@@ -45,7 +55,8 @@ def choose_layout(
     if header is None:
         header, doubt = has_header(rows)
         notices += [doubt] if doubt else []
-    return Layout(chosen, decimal or _choose_decimal(rows, chosen), header, tuple(notices))
+    seen, is_sure = (decimal, True) if decimal else _choose_decimal(rows, chosen)
+    return Layout(chosen, seen, header, tuple(notices), is_sure)
 
 
 def _check_separator(separator: str) -> None:
@@ -112,18 +123,16 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def _choose_decimal(rows: list[list[str]], separator: str) -> str:
-    """A comma, if some cells are numbers with one, none has a point, and it groups no thousands."""
-    if separator == ",":
-        return "."
-    cells = [cell for row in rows for cell in row]
-    commas = [cell for cell in cells if _DECIMAL_COMMA.fullmatch(cell)]
-    if not commas or all(_THOUSANDS.fullmatch(cell) for cell in commas):
-        return "."
-    return "." if any(_DECIMAL_POINT.fullmatch(cell) for cell in cells) else ","
+def _choose_decimal(rows: list[list[str]], separator: str) -> tuple[str, bool]:
+    """The decimal sign, and whether some cell shows it."""
+    cells = [cell.removesuffix("%").rstrip() for row in rows for cell in row]
+    if any(_DECIMAL_POINT.fullmatch(cell) for cell in cells):
+        return ".", True
+    commas = separator != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+    return ("," if commas else "."), commas
 
 
-def has_header(rows: list[list[str]]) -> tuple[bool, str | None]:
+def has_header(rows: list[list[str]]) -> tuple[bool, Message | None]:
     """Whether the first row holds names, and a notice where that is a matter of opinion."""
     if not rows:
         return True, None
@@ -134,15 +143,12 @@ def has_header(rows: list[list[str]]) -> tuple[bool, str | None]:
     if not numbers:
         told = [cell for cell in first if cell not in _MISSING]
         plain = bool(told) or len(first) == 1
-        return plain, None if plain else "the first line holds no names and is taken as data"
+        return plain, None if plain else Message("tables.first_line_empty")
     if _counts_up(first) and rest and not _counts_up(rest[0], start=None):
-        return True, (
-            f"the first line ({show(', '.join(first[:4]))}) is taken as names, because it counts "
-            "the columns; say so if it is data"
-        )
+        return True, Message("tables.first_line_counts", cells=show(", ".join(first[:4])))
     if _mostly_years(numbers, first, rest):
-        return True, "the first line is taken as names (years among words); say so if it is data"
-    return False, "the first line holds numbers and is taken as data; say so if it holds names"
+        return True, Message("tables.first_line_years")
+    return False, Message("tables.first_line_numbers")
 
 
 def _names_above_numbers(first: list[str], rest: list[list[str]]) -> bool:

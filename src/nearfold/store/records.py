@@ -9,17 +9,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from nearfold.blocks import spans
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array, Ints
 from nearfold.run import steps
-from nearfold.store.frames import count
 
+_DIGITS = 16  # of the least whole number that a float may round
 _STEP = 2**19  # bytes looked at together
-_QUOTE, _NEWLINE, _RETURN, _SPACE, _TAB = b'"\n\r \t'
+_QUOTE, _NEWLINE, _RETURN, _SPACE, _TAB, _ZERO = b'"\n\r \t0'
 
 
 @dataclass(frozen=True)
@@ -152,10 +154,16 @@ def check_widths(records: Records, body: bytes, first_line: int, name: str) -> i
     at = int(wrong[0])
     start = int(records.ends[at - 1])
     line = body.count(b"\n", 0, start) + first_line
-    also = f" ({count(len(wrong), 'such line')})" if len(wrong) > 1 else ""
+    many = {"many": len(wrong)} if len(wrong) > 1 else {}
     raise InputError(
-        f"{name}: line {line:,} has {count(int(records.widths[at]), 'cell')}, where the first has "
-        f"{expected:,}{also}. Check separators and quotes there, or name the separator."
+        Message(
+            "tables.error.widths_many" if many else "tables.error.widths",
+            name=name,
+            line=line,
+            n=int(records.widths[at]),
+            expected=expected,
+            **many,
+        )
     )
 
 
@@ -165,3 +173,44 @@ def one_name_short(records: Records) -> bool:
     below = slice(first + 1, None)
     fits = records.widths[below] == records.widths[first] + 1
     return bool((~records.blank[below]).any() and (fits | records.blank[below]).all())
+
+
+class Odd(NamedTuple):
+    """Which cells there may be that a number would not keep as they are written."""
+
+    zeros: bool  # a zero and another digit at the beginning
+    long: bool  # as many digits at the beginning as a float may round
+
+
+ANY_CELLS = Odd(zeros=True, long=True)
+
+
+def odd_cells(text: bytes, separator: str) -> Odd:
+    """Whether such cells may be in some whole rows.
+
+    A few passes over the bytes: nearly all tables of numbers have none, and are not looked at
+    cell by cell.
+    """
+    whole = np.frombuffer(b"\n" + text[: _DIGITS + 1], dtype=np.uint8)
+    zeros, long = _odd(whole, separator)
+    whole = np.frombuffer(text, dtype=np.uint8)
+    for part in spans(len(whole), _STEP):
+        if zeros and long:
+            break
+        found = _odd(whole[part.start : part.stop + _DIGITS], separator)
+        zeros, long = zeros or found[0], long or found[1]
+    return Odd(zeros, long)
+
+
+def _odd(text: Array, separator: str) -> tuple[bool, bool]:
+    begins = text < ord(".")  # signs, quotes, spaces, line ends, most separators
+    if ord(separator) >= ord("."):
+        begins |= text == ord(separator)
+    digits = text - np.uint8(_ZERO) < 10  # unsigned: what is below a zero is large
+    runs = digits[:-1] & digits[1:]
+    zeros = bool((runs[1:] & (text[1:-1] == _ZERO) & begins[: len(runs) - 1]).any())
+    for size in (2, 4, 8):
+        if len(runs) <= size or not runs.any():
+            return zeros, False
+        runs = runs[:-size] & runs[size:]
+    return zeros, bool((runs[1:] & begins[: len(runs) - 1]).any())

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfold.notation import Array, Floats
-from nearfold.store.cells import narrowest, type_columns
+from nearfold.store.cells import EXACT, LEADING_ZERO, WHOLE, Rules, narrowest, type_columns
 from nearfold.store.frames import MISSING_WORDS
+from nearfold.store.records import Odd, odd_cells
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
 WIDE = 1_000  # columns
 COLUMN_BYTES = 600  # of polars and of its name, whatever a column holds
 _MOST_APART = 100  # columns that are not plain numbers; a table with more is read as others are
-_EXACT = 2**53  # whole numbers up to it are exact in a float
 
 
 def read_wide(
-    chunks: Callable[[], Iterator[bytes]], separator: str, shape: tuple[int, int]
-) -> tuple[pl.DataFrame, Counter[str]] | None:
+    chunks: Callable[[], Iterator[bytes]], separator: str, shape: tuple[int, int], rules: Rules
+) -> tuple[pl.DataFrame, Counter[tuple[str, str]]] | None:
     """The frame with columns c0, c1, ... and the words that stood for missing values.
 
     None if the text is not made of plain numbers. `chunks` gives the text from its beginning, in
@@ -39,7 +39,7 @@ def read_wide(
 
     numbers = _Numbers(*shape)
     for text in chunks():
-        if not numbers.add(_cells(text, separator)):
+        if not numbers.add(_cells(text, separator, rules), odd_cells(text, separator)):
             return None
     apart = np.flatnonzero(numbers.apart)
     done: dict[int, pl.Series] = {}
@@ -47,20 +47,21 @@ def read_wide(
     if len(apart):
         parts = []
         for text in chunks():
-            cells = _cells(text, separator)
+            cells = _cells(text, separator, rules)
             rows = np.arange(0, len(cells), shape[1])
             parts.append(pl.DataFrame({f"c{j}": cells.gather(rows + j) for j in apart}))
-        typed = type_columns(pl.concat(parts), ".", missing)
+        typed = type_columns(pl.concat(parts), rules, missing)
         done = {int(j): typed[f"c{j}"] for j in apart}
     columns = (done[j] if j in done else numbers.column(j) for j in range(shape[1]))
     return pl.DataFrame(list(columns)), missing
 
 
-def _cells(text: bytes, separator: str) -> pl.Series:
+def _cells(text: bytes, separator: str, rules: Rules) -> pl.Series:
     import polars as pl
 
     line = text.replace(b"\r\n", b"\n").removesuffix(b"\n").replace(b"\n", separator.encode())
-    return pl.Series([line.decode("utf-8", errors="replace")]).str.split(separator).explode()
+    cells = pl.Series([line.decode("utf-8", errors="replace")]).str.split(separator).explode()
+    return cells.set(cells.str.strip_chars().is_in(rules.na), "") if rules.na else cells
 
 
 class _Numbers:
@@ -71,9 +72,9 @@ class _Numbers:
         self._at = 0
         self._whole = np.ones(width, dtype=bool)
         self._missing: Counter[tuple[int, str]] = Counter()
-        self.apart = np.zeros(width, dtype=bool)  # words, or whole numbers beyond a float's
+        self.apart = np.zeros(width, dtype=bool)  # words, codes, or whole numbers beyond a float's
 
-    def add(self, cells: pl.Series) -> bool:
+    def add(self, cells: pl.Series, odd: Odd) -> bool:
         """The cells of some rows; False if they are too few, too many, or words."""
         import polars as pl
 
@@ -83,11 +84,15 @@ class _Numbers:
             return False
         values = np.array(cells.cast(pl.Float64, strict=False).to_numpy(), dtype=np.float64)
         whole = cells.cast(pl.Int64, strict=False).is_not_null().to_numpy().copy()
-        odd = np.flatnonzero(np.isnan(values) & (cells != "").to_numpy())
-        if len(odd):
-            self._settle(odd, cells.gather(odd), values, whole)
-        large = np.flatnonzero(whole & (np.abs(values) >= _EXACT))  # a float would round them
-        self.apart[large % width] = True
+        words = np.flatnonzero(np.isnan(values) & (cells != "").to_numpy())
+        if len(words):
+            self._settle(words, cells.gather(words), values, whole)
+        large = np.flatnonzero(np.abs(values) >= EXACT)
+        rounded = cells.gather(large).str.contains(WHOLE).to_numpy()
+        self.apart[large[rounded] % width] = True
+        if odd.zeros:
+            coded = np.flatnonzero(cells.str.contains(LEADING_ZERO).to_numpy())
+            self.apart[coded % width] = True
         whole |= np.isnan(values)
         self._whole &= whole.reshape(rows, width).all(axis=0)
         self._values[self._at : self._at + rows] = values.reshape(rows, width)
@@ -110,13 +115,10 @@ class _Numbers:
         words = stripped.filter(missing).to_list()
         self._missing.update(zip(column[named].tolist(), words, strict=True))
 
-    def missing_words(self) -> Counter[str]:
+    def missing_words(self) -> Counter[tuple[str, str]]:
         """How often which word stood for a missing value, in columns of numbers."""
-        total: Counter[str] = Counter()
-        for (column, word), times in self._missing.items():
-            if not self.apart[column]:
-                total[word] += times
-        return total
+        found = self._missing.items()
+        return Counter({(f"c{j}", word): n for (j, word), n in found if not self.apart[j]})
 
     def column(self, j: int) -> pl.Series:
         """A column in the narrowest type that holds it."""
