@@ -84,8 +84,7 @@ def compare(data: str, **options: Any) -> None:
         written = _write(found, table, options)
     out.comparison(found, [*lost, *written.pop("notices")])
     if out.as_json:
-        out.json({"source": table.source.describe(), "schema": table.schema.as_dict(),
-                  **found.to_dict(), **written})  # fmt: skip
+        out.json({"source": table.source.describe(), **table.about(), **found.to_dict(), **written})
     else:
         for what, path in written.items():
             out.say(Message(f"cli.written_{what}", path=str(Path(path).resolve())))
@@ -126,10 +125,10 @@ def _dry_run(table: Any, options: dict[str, Any], out: Any) -> None:
 
     path = options["schema_file"]
     if path:
-        text = to_json(table.schema.as_dict()).encode()
+        text = to_json(table.about()["schema"]).encode()
         write_atomically(path, lambda file: file.write(text))
     if out.as_json:
-        out.json({"source": table.source.describe(), "schema": table.schema.as_dict()})
+        out.json({"source": table.source.describe(), **table.about()})
     else:
         out.schema(table)
         if path:
@@ -190,11 +189,8 @@ def _write(found: Any, table: Any, options: dict[str, Any]) -> dict[str, Any]:
         from nearfold.store.model_file import save
 
         name = found.result(options["saved_space"] or found.best).name
-        about_data = {"data": table.source.name, "data_sha256": table.source.sha256,
-                      "decimal": table.source.decimal, "schema": table.schema.as_dict()}  # fmt: skip
-        written["model"] = str(
-            save(found.fit(name), options["save"], extra={**found.card(name), **about_data})
-        )
+        extra = {**found.card(name), **table.about()}
+        written["model"] = str(save(found.fit(name), options["save"], extra=extra))
         if found.winner is None and not options["saved_space"]:
             written["notices"].append(Message("cli.saved_reference", name=name))
     return written

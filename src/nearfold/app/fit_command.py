@@ -57,13 +57,7 @@ def fit(method: str, data: str, **options: Any) -> None:
     with reporting(out.shows_progress):
         _fit(estimator, X, table, _pairs(options["pairs"], table)[0])
     model = Pipeline([("table", step), ("space", estimator)])
-    extra = {
-        "data": table.source.name,
-        "data_sha256": table.source.sha256,
-        "decimal": table.source.decimal,
-        "rows": len(table),
-        "schema": table.schema.as_dict(),
-    }
+    extra = {"rows": len(table), **table.about()}
     path = save(model, options["output"], extra=extra)
     if out.as_json:
         out.json({"model": str(path), "method": type(estimator).__name__, **extra})

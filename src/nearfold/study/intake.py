@@ -14,7 +14,7 @@ import numpy as np
 
 from nearfold.columns.cells import Cells, as_words, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
-from nearfold.columns.frames import as_polars, is_frame, show
+from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
 from nearfold.columns.schema import Schema, infer_schema
 from nearfold.errors import InputError
@@ -43,7 +43,7 @@ class TableOptions:
     kinds: Mapping[str, str] = field(default_factory=dict)
     schema: Mapping[str, Any] | None = None
     missing: str = "median"
-    na: Sequence[str] = ()
+    na: tuple[str, ...] = ()
     format: str | None = None
     encoding: str | None = None
     separator: str | None = None
@@ -73,6 +73,17 @@ class StudyTable:
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    def about(self) -> dict[str, Any]:
+        """Where the rows come from and what their columns are, for JSON and model files."""
+        if self.source is None or self.schema is None:
+            return {}
+        return {
+            "data": self.source.name,
+            "data_sha256": self.source.sha256,
+            "decimal": self.source.decimal,
+            "schema": self.schema.as_dict(),
+        }
 
     def take(self, rows: Ints) -> StudyTable:
         """Some of the rows."""
@@ -115,14 +126,9 @@ def open_table(
 def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> StudyTable:
     from nearfold.store.tables import read_table
 
-    source = None
-    notices: list[Message] = []
-    if isinstance(data, str | Path):
-        table = read_table(data, **_reading(options))
-        frame, source = table.frame, table.source
-        notices += table.source.notices
-    else:
-        frame = as_polars(data)
+    table = read_table(data, **_reading(options))
+    frame, source = table.frame, table.source
+    notices: list[Message] = list(source.notices)
     schema = infer_schema(
         frame,
         label=options.label,
@@ -164,9 +170,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
 
 
 def _reading(options: TableOptions) -> dict[str, Any]:
-    names = ("format", "encoding", "separator", "decimal", "header")
-    found: dict[str, Any] = {name: getattr(options, name) for name in names}
-    return {**found, "na": tuple(options.na)} if options.na else found
+    names = ("format", "encoding", "separator", "decimal", "header", "na")
+    return {name: getattr(options, name) for name in names}
 
 
 def _largest(numbers: Floats) -> float:
