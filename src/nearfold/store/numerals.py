@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, WHOLE, narrowest
+from nearfold.store.cells import EXACT, WHOLE, count_words, narrowest
 from nearfold.store.frames import MISSING_WORDS, few, show
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_numerals(
         for word in MISSING_WORDS:  # met in a part of the column that held only numbers
             missing.pop((column.name, word), None)
         is_word = column.is_in(MISSING_WORDS).fill_null(False)
-        words = Words((column.name, word) for word in column.filter(is_word))
+        words = count_words(column.filter(is_word))
         read = None if column.name in text else _read(column, is_word, decimal, is_sure)
         if read is not None:
             columns[i], kind = read

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nearfold.blocks import require_memory
 from nearfold.errors import InputError
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, Rules, narrowest, type_columns
+from nearfold.store.cells import EXACT, Rules, count_words, narrowest, type_columns
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import MISSING_WORDS, Parsed, few, guard, show, unique_names
 from nearfold.store.layout import has_header
@@ -109,7 +109,7 @@ class _Sheet:
             if str(column.dtype) in ("String", "Null") or not known or column.name in rules.text:
                 left.append(column.name)
                 continue
-            missing.update((column.name, word) for word in words if word not in rules.na)
+            missing.update(count_words(words.filter(~words.is_in(rules.na))))
             gone = cells.is_in(rules.na).fill_null(False)
             native = native.with_columns(_shortest(column.set(gone, None)))
         if left:
@@ -125,9 +125,8 @@ class _Sheet:
 
 def _shortest(column: pl.Series) -> pl.Series:
     """Whole numbers, which a sheet keeps as floats, in the shortest type that holds them."""
-    if not column.dtype.is_float():
+    low: Any = column.min()
+    high: Any = column.max()
+    if not column.dtype.is_float() or low is None or max(-low, high) >= EXACT:
         return column
-    low, high = column.min(), column.max()
-    if low is None or max(-low, high) >= EXACT or not (column == column.floor()).all():  # type: ignore[operator,arg-type,type-var]
-        return column
-    return column.cast(narrowest(int(low), int(high)))
+    return column.cast(narrowest(int(low), int(high))) if (column % 1 == 0).all() else column
