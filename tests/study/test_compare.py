@@ -61,7 +61,7 @@ class Interrupted(Broken):
         raise KeyboardInterrupt
 
 
-def planted(seed=0, n=400, noise=12):
+def planted(seed=0, n=400, noise=40):
     """Two classes apart along one axis, drowned in louder columns of noise."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
@@ -117,7 +117,7 @@ def test_a_leak_would_be_seen():
         def transform(self, X):
             return np.array([[float(known[row.tobytes()])] for row in X])
 
-    found = compare(X, y, methods=["PCA"], spaces={"leak": Leak()}, n_repeats=2)
+    found = compare(X, y, methods=["PCA"], spaces={"leak": Leak()}, n_repeats=2, scale=False)
     assert found.winner == "leak"
 
 
@@ -138,7 +138,7 @@ def test_held_out_rows_are_never_fitted_on():
     X, y = planted(n=1200)
     X[:, 0] += np.arange(1200) * 1e-9  # rows can be told apart by it
     Spy.fitted_on = []
-    found = compare(X, y, methods=["PCA"], spaces={"spy": Spy()}, n_repeats=1)
+    found = compare(X, y, methods=["PCA"], spaces={"spy": Spy()}, n_repeats=1, scale=False)
     split = found.judge.split
     assert len(split.set_aside) == 240
     assert len(Spy.fitted_on) == len(split.folds)
@@ -279,7 +279,7 @@ def test_a_width_that_changes_from_fold_to_fold_is_judged_whole():
     X, y = planted(n=200, noise=3)
     found = compare(X, y, methods=["PCA"], spaces={"wider": Wider()}, n_repeats=2)
     assert len(set(found.result("wider").widths)) == 2
-    assert found.result("wider").scores.min() > 0.9
+    assert found.result("wider").scores.min() > 0.85  # some k are worse than others
 
 
 def test_whole_numbers_that_are_many_are_a_target():
