@@ -48,8 +48,8 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.state import State, array, list_of, names, require, size, text
 
 MISSING_RULES = ("median", "mean", "zero", "drop", "error")
-_MOST_LEVELS = 30  # indicators of one category; the others are grouped
-_RARE = 0.005  # share of the rows below which a level is grouped, and never fewer than 2 rows
+_MOST_LEVELS = 100  # indicators of one category; the others are grouped
+_RARE = 0.001  # share of the rows below which a level is grouped, and never fewer than 2 rows
 _CLIP = 1e-300
 
 
