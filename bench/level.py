@@ -1,6 +1,6 @@
 """How often a space is declared better when none is, and how often a better one is found.
 
-Run `python -m bench.level` (`--fast`: a tenth of the repetitions). "Old" is the rule of
+Run `python -m bench.level` (half an hour; `--fast`: three minutes). "Old" is the rule of
 statistics.py: the corrected t-test of fold scores by Nadeau and Bengio, adjusted by Holm. "New" is
 the rule of significance.py. "Rows" is the new rule as if outcomes of rows were independent
 (test_train_ratio = 0), which is McNemar's test adjusted by max-T.
