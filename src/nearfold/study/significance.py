@@ -14,8 +14,8 @@ so:
     that of independent outcomes in nearly all simulations with a signal, whatever their rows.
 3.  To it comes what unstable training adds: the variance of the fold means beyond that of their
     rows, times 1/J + test_train_ratio as Nadeau and Bengio [1]_ have it. As estimated from a few
-    folds it is mostly noise, so only the part beyond 1.5 standard errors counts for a space by
-    itself, or 0.5 for the mean of all spaces.
+    folds it is mostly noise, so only the part beyond 3 standard errors counts for a space by
+    itself, or 1.5 for the mean of all spaces.
 4.  The p-values are adjusted for the number of spaces by the distribution of the largest
     statistic when the signs of the clusters are flipped at random, the same flip for all spaces
     (single-step max-T [2]_): spaces that are nearly the same count nearly as one. All flips are
@@ -63,7 +63,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.study.sign_flips import largest_by_chance
 
 _SHARED_ROWS = 1.5  # variance of a difference per that of independent outcomes
-_OWN_NOISE, _MEAN_NOISE = 1.5, 0.5  # standard errors that unstable training must be beyond
+_OWN_NOISE, _MEAN_NOISE = 3.0, 1.5  # standard errors that unstable training must be beyond
 _POWER_80 = 0.8416212335729143  # 80 % quantile of the normal law
 _NORMAL_95 = 1.959963984540054
 
