@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nearfold.store.preparation import TablePreparation
+from nearfold.store.schema import infer_schema
 
 from nearfold import PCA
 from nearfold.errors import NearfoldError, NearfoldWarning
 from nearfold.store.export import write_table
-from nearfold.store.preparation import TablePreparation
-from nearfold.store.schema import infer_schema
 from nearfold.store.tables import read_table
 
 RNG = np.random.default_rng(0)

@@ -10,9 +10,9 @@ from sklearn.metrics import roc_auc_score
 
 import nearfold
 from nearfold import compare
+from nearfold.columns.cells import cells_of_array
 from nearfold.errors import Cancelled, InputError, NearfoldWarning
 from nearfold.run import reporter
-from nearfold.columns.cells import cells_of_array
 from nearfold.study.candidates import all_candidates, pick_candidates
 from nearfold.study.folds import split_rows
 from nearfold.study.question import Question, Status, Task
