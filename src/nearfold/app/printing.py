@@ -141,10 +141,10 @@ class Printer:
             r, done = s.result, len(s.result.scores) > 0
             cells = [self.text(space_name(s.name)), str(r.n_dimensions) if done else "-"]
             cells.append(str(r.n_neighbors) if done and r.n_neighbors else "")
-            cells.append(ScoreValue(s.score.mean, judge).text(self.lang) if s.score else "")
+            cells.append(ScoreValue.of(s.score.mean, judge).text(self.lang) if s.score else "")
             known = s.score is not None and np.isfinite(s.score.low)
             ends = (
-                [ScoreValue(v, judge).text(self.lang) for v in (s.score.low, s.score.high)]
+                [ScoreValue.of(v, judge).text(self.lang) for v in (s.score.low, s.score.high)]
                 if known
                 else []
             )

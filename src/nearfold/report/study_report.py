@@ -146,7 +146,7 @@ def report_payload(
 
 def _detectable(comparison: Comparison, gain: float) -> dict[str, str]:
     """The gain that these rows would have shown, in a sentence."""
-    shown = ScoreValue(gain, comparison.judge, gain=True)
+    shown = ScoreValue.of(gain, comparison.judge, gain=True)
     n = len(comparison.judge.split.judged)
     return Message("details.detectable", n=n, gain=shown).as_dict()
 

@@ -195,7 +195,7 @@ class Comparison:
             score = " " * 8
             if s.score:
                 mean, low, high = (
-                    ScoreValue(v, self.judge).text(language)
+                    ScoreValue.of(v, self.judge).text(language)
                     for v in (s.score.mean, s.score.low, s.score.high)
                 )
                 score = f"{mean:>8}  ({low} – {high})"
