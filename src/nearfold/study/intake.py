@@ -227,7 +227,9 @@ def _copies(frame: Any, schema: Schema) -> Ints:
     import polars as pl
 
     hashes = pl.DataFrame([frame[n].hash().alias(str(i)) for i, n in enumerate(names)]).hash_rows()
-    return np.asarray(np.unique(hashes.to_numpy(), return_inverse=True)[1].ravel(), dtype=np.int64)
+    _, first, which = np.unique(hashes.to_numpy(), return_index=True, return_inverse=True)
+    # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
+    return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
 
 
 def _ids(frame: Any, schema: Schema) -> Array | None:
