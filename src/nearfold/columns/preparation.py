@@ -266,7 +266,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         bad = ~np.isfinite(cells.numbers)
         gaps = np.flatnonzero(bad.any(axis=0)) if bad.any() else np.zeros(0, dtype=np.int64)
         if len(gaps) and self.missing == "error":
-            raise NonFiniteError(_describe(cells, bad))
+            raise NonFiniteError(_describe(cells, bad, "columns.missing_cells"))
         for j in gaps if self.missing in ("median", "mean") else ():
             known = cells.numbers[~bad[:, j], j].astype(np.float64)
             if len(known):  # a column without any value in these rows is 0
@@ -310,7 +310,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             bad = ~np.isfinite(cells.numbers)
             if bad.any():
-                raise NonFiniteError(_describe(cells, bad))
+                raise NonFiniteError(_describe(cells, bad, "columns.missing_in_new"))
         coded = [part for part in cells.parts if part.is_coded]
         tables = zip(coded, self.tables_, strict=True)
         return self._joined(cells, [table[cells.codes[:, part.start]] for part, table in tables])
@@ -425,7 +425,7 @@ def _target_table(codes: Ints, n_levels: int, y: Any, seed: int | None) -> tuple
     return table, values
 
 
-def _describe(cells: Cells, bad: Array) -> Message:
+def _describe(cells: Cells, bad: Array, id: str) -> Message:
     """Which numbers are missing, by column and row."""
     rows, columns = np.nonzero(bad)
     by_column = [name for part in cells.parts if not part.is_coded for name in part.names]
@@ -435,7 +435,7 @@ def _describe(cells: Cells, bad: Array) -> Message:
     shown = ", ".join(f"{row + 1:,}" for row in first[:5]) + (", ..." if len(first) > 5 else "")
     more: Any = named if len(where) <= 5 else Message("words.more", names=named, n=len(where) - 5)
     return Message(
-        "columns.missing_cells",
+        id,
         what=Message("columns.n_missing", n=len(rows)),
         rows=Message("columns.which_rows", n=len(first), rows=shown),
         names=more,
