@@ -19,9 +19,9 @@ from sklearn.datasets import load_wine, make_swiss_roll
 import nearfold
 from nearfold.app import compare_command
 from nearfold.app.cli import _COMMANDS, main
-from nearfold.app.compare_command import parse_seconds
 from nearfold.errors import InputError
 from nearfold.registry import METHODS
+from nearfold.study.question import as_seconds
 
 
 def run(*arguments, **kwargs):
@@ -319,7 +319,7 @@ def test_ctrl_c_prints_what_is_finished_and_ends_with_130(here):
 
 
 def test_times_are_parsed():
-    assert [parse_seconds(t) for t in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]
+    assert [as_seconds(t) for t in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]
     for wrong in ("", "soon", "-5", "0s"):
         with pytest.raises(InputError):
-            parse_seconds(wrong)
+            as_seconds(wrong)

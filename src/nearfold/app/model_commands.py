@@ -49,7 +49,7 @@ def methods(**options: Any) -> None:
     from rich.table import Table
 
     from nearfold import registry
-    from nearfold.app.printing import Printer, console
+    from nearfold.app.printing import Printer, put
 
     out = Printer(options)
     if out.as_json:
@@ -64,4 +64,4 @@ def methods(**options: Any) -> None:
         table.add_row(
             method.name, kind, method.section, out.text(Message(f"summary.{method.name}"))
         )
-    console().print(table)
+    put(table)
