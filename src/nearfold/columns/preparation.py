@@ -266,7 +266,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         bad = ~np.isfinite(cells.numbers)
         gaps = np.flatnonzero(bad.any(axis=0)) if bad.any() else np.zeros(0, dtype=np.int64)
         if len(gaps) and self.missing == "error":
-            raise NonFiniteError(_describe(cells, bad, "columns.missing_cells"))
+            raise NonFiniteError(describe_missing(cells, bad))
         for j in gaps if self.missing in ("median", "mean") else ():
             known = cells.numbers[~bad[:, j], j].astype(np.float64)
             if len(known):  # a column without any value in these rows is 0
@@ -310,7 +310,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             bad = ~np.isfinite(cells.numbers)
             if bad.any():
-                raise NonFiniteError(_describe(cells, bad, "columns.missing_in_new"))
+                raise NonFiniteError(describe_missing(cells, bad, "columns.missing_in_new"))
         coded = [part for part in cells.parts if part.is_coded]
         tables = zip(coded, self.tables_, strict=True)
         return self._joined(cells, [table[cells.codes[:, part.start]] for part, table in tables])
@@ -425,9 +425,12 @@ def _target_table(codes: Ints, n_levels: int, y: Any, seed: int | None) -> tuple
     return table, values
 
 
-def _describe(cells: Cells, bad: Array, id: str) -> Message:
-    """Which numbers are missing, by column and row."""
+def describe_missing(
+    cells: Cells, bad: Array, id: str = "columns.missing_cells", numbers: Ints | None = None
+) -> Message:
+    """Which numbers are missing, by column and row; `numbers`: of the rows, if not all are here."""
     rows, columns = np.nonzero(bad)
+    rows = rows if numbers is None else numbers[rows]
     by_column = [name for part in cells.parts if not part.is_coded for name in part.names]
     where, times = np.unique(columns, return_counts=True)
     named = [f"{show(by_column[j])} ({n:,})" for j, n in zip(where[:5], times[:5], strict=True)]

@@ -16,8 +16,9 @@ from nearfold.columns.cells import Cells, as_words, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.preparation import describe_missing
 from nearfold.columns.schema import Schema, infer_schema
-from nearfold.errors import InputError
+from nearfold.errors import InputError, NonFiniteError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
@@ -153,6 +154,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
+    if options.missing == "error" and not (known := np.isfinite(cells.numbers)).all():
+        raise NonFiniteError(describe_missing(cells, ~known, numbers=np.flatnonzero(kept)))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)
