@@ -142,7 +142,7 @@ def _two_rows(text: str) -> tuple[int, int]:
 @option("-k", "--neighbors", default=10, show_default=True, about="graph_neighbors")
 @option("--radius", type=float)
 @option("--metric", default="euclidean", show_default=True)
-@option("-o", "--output", type=click.Path(dir_okay=False), about="graph")
+@option("-o", "--output", metavar="PNG", about="graph")
 @option("--scale/--no-scale", default=False, show_default=True)
 @table_options
 @talking_options

@@ -264,11 +264,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         p = cells.numbers.shape[1]
         self.fill_, self.centre_, self.scale_ = np.zeros(p), np.zeros(p), np.ones(p)
         bad = ~np.isfinite(cells.numbers)
-        gaps = np.flatnonzero(bad.any(axis=0)) if bad.any() else np.zeros(0, dtype=np.int64)
-        if len(gaps) and self.missing == "error":
+        has_gaps = bad.any(axis=0)
+        if has_gaps.any() and self.missing == "error":
             raise NonFiniteError(describe_missing(cells, bad))
-        for j in gaps if self.missing in ("median", "mean") else ():
-            known = cells.numbers[~bad[:, j], j].astype(np.float64)
+        # Also where these rows have no gap: new rows may have one.
+        for j in range(p) if self.missing in ("median", "mean") else ():
+            column = cells.numbers[:, j]
+            known = (column[~bad[:, j]] if has_gaps[j] else column).astype(np.float64)
             if len(known):  # a column without any value in these rows is 0
                 size = max(float(np.abs(known).max()), 1.0)  # sums of 1e308 would overflow
                 middle = np.mean if self.missing == "mean" else np.median
