@@ -27,6 +27,7 @@ from nearfold.study.question import Task
 from nearfold.study.table import read_rows
 from nearfold.study.targets import check_targets
 
+_FEW_EQUALS = 0.01  # equals that a row expects by chance, below which equal rows are copies
 _MOST_SHOWN = 64  # columns that points can be coloured by
 
 
@@ -231,8 +232,26 @@ def _copies(frame: Any, schema: Schema) -> Ints:
 
     hashes = pl.DataFrame([frame[n].hash().alias(str(i)) for i, n in enumerate(names)]).hash_rows()
     _, first, which = np.unique(hashes.to_numpy(), return_index=True, return_inverse=True)
+    if len(first) < frame.height and _equal_by_chance(frame, names):
+        return np.arange(frame.height)
     # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
     return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
+
+
+def _equal_by_chance(frame: Any, names: list[str]) -> bool:
+    """Whether rows of such columns are equal now and then without being copies.
+
+    A row expects n times the product of the columns' sums of squared shares as its equals, if the
+    columns were independent (they are not: a hundredth of one is enough). Of a few categories
+    equal rows are many; of numbers with decimals there are none but copies.
+    """
+    expected = float(frame.height)
+    for name in names:
+        counts = frame[name].hash().value_counts()["count"].to_numpy()
+        expected *= float(((counts / frame.height) ** 2).sum())
+        if expected < _FEW_EQUALS:
+            return False
+    return True
 
 
 def _ids(frame: Any, schema: Schema) -> Array | None:
