@@ -58,9 +58,9 @@ class _Commands(click.Group):
         except BrokenPipeError:  # `| head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit):
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             click.echo(f"nearfold: {Message('cli.stopped').text(language())}", err=True)
             sys.exit(130)
         except Exception as error:
@@ -72,9 +72,10 @@ class _Commands(click.Group):
 
 def exit_code(error: Exception) -> int:
     """2 for the user's mistakes, 1 for ours and for a machine that fails."""
-    if isinstance(error, OSError):
-        return 1 if error.errno in _FULL else 2
-    return 2 if isinstance(error, NearfoldError) else 1
+    cause = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(cause, OSError) and cause.errno in _FULL:
+        return 1
+    return 2 if isinstance(error, NearfoldError | OSError) else 1
 
 
 def one_line(error: Exception) -> str:

@@ -49,7 +49,7 @@ def methods(**options: Any) -> None:
     from rich.table import Table
 
     from nearfold import registry
-    from nearfold.app.printing import Printer, console
+    from nearfold.app.printing import Printer, put
 
     out = Printer(options)
     if out.as_json:
@@ -64,4 +64,4 @@ def methods(**options: Any) -> None:
         id = f"summary.{method.name}"  # a method that is new may have no Chinese summary yet
         summary = Message(id) if id in catalogue("en") else method.summary
         table.add_row(method.name, kind, method.section, out.text(summary))
-    console().print(table)
+    put(table)

@@ -269,11 +269,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         p = cells.numbers.shape[1]
         self.fill_, self.centre_, self.scale_ = np.zeros(p), np.zeros(p), np.ones(p)
         bad = ~np.isfinite(cells.numbers)
-        gaps = np.flatnonzero(bad.any(axis=0)) if bad.any() else np.zeros(0, dtype=np.int64)
-        if len(gaps) and self.missing == "error":
-            raise NonFiniteError(_describe(cells, bad))
-        for j in gaps if self.missing in ("median", "mean") else ():
-            known = cells.numbers[~bad[:, j], j].astype(np.float64)
+        has_gaps = bad.any(axis=0)
+        if has_gaps.any() and self.missing == "error":
+            raise NonFiniteError(describe_missing(cells, bad))
+        # Also where these rows have no gap: new rows may have one.
+        for j in range(p) if self.missing in ("median", "mean") else ():
+            column = cells.numbers[:, j]
+            known = (column[~bad[:, j]] if has_gaps[j] else column).astype(np.float64)
             if len(known):  # a column without any value in these rows is 0
                 size = max(float(np.abs(known).max()), 1.0)  # sums of 1e308 would overflow
                 middle = np.mean if self.missing == "mean" else np.median
@@ -323,7 +325,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             bad = ~np.isfinite(cells.numbers)
             if bad.any():
-                raise NonFiniteError(_describe(cells, bad))
+                raise NonFiniteError(describe_missing(cells, bad, "columns.missing_in_new"))
         coded = [part for part in cells.parts if part.is_coded]
         tables = zip(coded, self.tables_, strict=True)
         return self._joined(cells, [table[cells.codes[:, part.start]] for part, table in tables])
@@ -438,9 +440,12 @@ def _target_table(codes: Ints, n_levels: int, y: Any, seed: int | None) -> tuple
     return table, values
 
 
-def _describe(cells: Cells, bad: Array) -> Message:
-    """Which numbers are missing, by column and row."""
+def describe_missing(
+    cells: Cells, bad: Array, id: str = "columns.missing_cells", numbers: Ints | None = None
+) -> Message:
+    """Which numbers are missing, by column and row; `numbers`: of the rows, if not all are here."""
     rows, columns = np.nonzero(bad)
+    rows = rows if numbers is None else numbers[rows]
     by_column = [name for part in cells.parts if not part.is_coded for name in part.names]
     where, times = np.unique(columns, return_counts=True)
     named = [f"{show(by_column[j])} ({n:,})" for j, n in zip(where[:5], times[:5], strict=True)]
@@ -448,7 +453,7 @@ def _describe(cells: Cells, bad: Array) -> Message:
     shown = ", ".join(f"{row + 1:,}" for row in first[:5]) + (", ..." if len(first) > 5 else "")
     more: Any = named if len(where) <= 5 else Message("words.more", names=named, n=len(where) - 5)
     return Message(
-        "columns.missing_cells",
+        id,
         what=Message("columns.n_missing", n=len(rows)),
         rows=Message("columns.which_rows", n=len(first), rows=shown),
         names=more,

@@ -8,6 +8,7 @@ from nearfold.study.question import Ruling, Status, Task
 from nearfold.study.showing import ScoreValue, show_p, space_name
 from nearfold.study.verdict import Standing, Verdict
 
+_LEAST_GAIN = 0.0005  # that is worth telling
 _NEARLY_ALL = 0.8  # share of a gain over raw columns that scaling gives alone
 
 
@@ -128,8 +129,8 @@ class Headline:
                     n=self.verdict.n_compared,
                 )
             )
-        if self.verdict.detectable is not None:
-            detectable = ScoreValue.of(self.verdict.detectable, self.judge, gain=True)
+        if (self.verdict.detectable or 0.0) >= _LEAST_GAIN:
+            detectable = ScoreValue.of(self.verdict.detectable or 0.0, self.judge, gain=True)
             lines.append(
                 Message("details.detectable", n=len(self.judge.split.judged), gain=detectable)
             )

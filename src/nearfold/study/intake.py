@@ -16,8 +16,9 @@ from nearfold.columns.cells import Cells, as_words, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.preparation import describe_missing
 from nearfold.columns.schema import Schema, infer_schema
-from nearfold.errors import InputError
+from nearfold.errors import InputError, NonFiniteError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
@@ -26,6 +27,7 @@ from nearfold.study.question import Task
 from nearfold.study.table import read_rows
 from nearfold.study.targets import check_targets
 
+_MOST_BY_CHANCE = 10.0  # times as many equal rows as independent columns would have: no copies
 _MOST_SHOWN = 64  # columns that points can be coloured by
 
 
@@ -153,6 +155,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
+    if options.missing == "error" and not (known := np.isfinite(cells.numbers)).all():
+        raise NonFiniteError(describe_missing(cells, ~known, numbers=np.flatnonzero(kept)))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)
@@ -227,7 +231,25 @@ def _copies(frame: Any, schema: Schema) -> Ints:
     import polars as pl
 
     hashes = pl.DataFrame([frame[n].hash().alias(str(i)) for i, n in enumerate(names)]).hash_rows()
-    return np.asarray(np.unique(hashes.to_numpy(), return_inverse=True)[1].ravel(), dtype=np.int64)
+    _, first, which = np.unique(hashes.to_numpy(), return_index=True, return_inverse=True)
+    pairs = float((np.bincount(which.ravel()) ** 2).sum() - frame.height) / 2
+    if pairs and pairs <= _MOST_BY_CHANCE * _pairs_by_chance(frame, names):
+        return np.arange(frame.height)
+    # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
+    return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
+
+
+def _pairs_by_chance(frame: Any, names: list[str]) -> float:
+    """Pairs of equal rows that these columns would have if they were independent of each other.
+
+    Rows of a few categories are equal now and then without being copies, and new rows will be equal
+    to training rows as often; of numbers with decimals there are none but copies.
+    """
+    expected = frame.height * (frame.height - 1) / 2
+    for name in names:
+        counts = frame[name].hash().value_counts()["count"].to_numpy()
+        expected *= float(((counts / frame.height) ** 2).sum())
+    return expected
 
 
 def _ids(frame: Any, schema: Schema) -> Array | None:
