@@ -33,11 +33,8 @@ def comparison_html(found: Any) -> str:
     for s in found.verdict.standings:
         done = len(s.result.scores) > 0
         score = ScoreValue.of(s.score.mean, found.judge) if s.score else ""
-        interval = (
-            f"{ScoreValue.of(s.score.low, found.judge)} – {ScoreValue.of(s.score.high, found.judge)}"
-            if s.score
-            else ""
-        )
+        ends = [s.score.low, s.score.high] if s.score else []
+        interval = " – ".join(str(ScoreValue.of(end, found.judge)) for end in ends)
         gain = (
             ScoreValue.of(s.difference.difference, found.judge, gain=True) if s.difference else ""
         )

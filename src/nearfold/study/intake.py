@@ -233,22 +233,27 @@ def _copies(frame: Any, schema: Schema) -> Ints:
     hashes = pl.DataFrame([frame[n].hash().alias(str(i)) for i, n in enumerate(names)]).hash_rows()
     _, first, which = np.unique(hashes.to_numpy(), return_index=True, return_inverse=True)
     pairs = float((np.bincount(which.ravel()) ** 2).sum() - frame.height) / 2
-    if pairs and pairs <= _MOST_BY_CHANCE * _pairs_by_chance(frame, names):
+    if pairs and pairs <= _MOST_BY_CHANCE * _pairs_by_chance(
+        frame[first.tolist()], names, frame.height
+    ):
         return np.arange(frame.height)
     # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
     return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
 
 
-def _pairs_by_chance(frame: Any, names: list[str]) -> float:
-    """Pairs of equal rows that these columns would have if they were independent of each other.
+def _pairs_by_chance(distinct: Any, names: list[str], n: int) -> float:
+    """Pairs of equal rows among n that independent columns with these values would have.
 
     Rows of a few categories are equal now and then without being copies, and new rows will be equal
-    to training rows as often; of numbers with decimals there are none but copies.
+    to training rows as often; of numbers with decimals there are none but copies. `distinct`: the
+    rows without repetition, as copies must not excuse themselves.
     """
-    expected = frame.height * (frame.height - 1) / 2
+    expected = n * (n - 1) / 2
     for name in names:
-        counts = frame[name].hash().value_counts()["count"].to_numpy()
-        expected *= float(((counts / frame.height) ** 2).sum())
+        counts = distinct[name].hash().value_counts()["count"].to_numpy().astype(np.float64)
+        expected *= float((counts * (counts - 1)).sum()) / max(
+            1, len(distinct) * (len(distinct) - 1)
+        )
     return expected
 
 
