@@ -19,6 +19,7 @@ from nearfold.study.candidates import all_candidates
 from nearfold.study.intake import open_table
 from nearfold.study.question import Task
 from nearfold.study.scores import SCORES
+from nearfold.study.showing import space_name
 
 WORD = re.compile(r"(?<![A-Za-z0-9_./-])[A-Za-z][A-Za-z_]{2,}")
 NOT_WORDS = re.compile(r"--?[\w-]+|\S+\.(?:csv|html|json|nearfold|png|parquet)|`[^`]*`|/\S+"
@@ -26,8 +27,8 @@ NOT_WORDS = re.compile(r"--?[\w-]+|\S+\.(?:csv|html|json|nearfold|png|parquet)|`
 NAMES = """
 CSV TSV Excel JSON lines Parquet Arrow HTML PNG TOML AUC ROC NaN UMAP Gower DATA Nearfold Pipeline
 nearfold python Python numpy scipy scikit learn sklearn pipeline TablePreparation table steps index_
-random_state table__random_state numbers scale n_neighbors n_components radius disconnected bridge largest each
-shell bash zsh fish gzip umap utf xlsx jsonl parquet arrow npy npz csv tsv
+random_state table__random_state numbers scale n_neighbors n_components radius disconnected
+bridge largest each shell bash zsh fish gzip umap utf xlsx jsonl parquet arrow npy npz csv tsv
 OPTIONS COMMAND ARGS INTEGER FLOAT TEXT COL KIND FILE FORMAT NAME CHAR WORDS SIZE MODEL LIST
 MODULE CLASS TIME DIRECTORY METHOD VALUE OUT SHELL
 low high default all uniform distance median euclidean protect dimensions demo share parallel
@@ -177,7 +178,5 @@ def test_mistakes_are_explained_in_chinese(folder, monkeypatch, words):
 
 def test_every_space_has_a_chinese_name(folder):
     table = open_table(folder / "t.csv")
-    from nearfold.study.showing import space_name
-
     for candidate in all_candidates(table.cells, Task.CLASSIFICATION):
         assert re.search("[\u4e00-\u9fff]", space_name(candidate.name).text("zh")), candidate.name
