@@ -14,18 +14,14 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
+from commands import run
 from sklearn.datasets import load_wine, make_swiss_roll
 
 import nearfold
-from nearfold.app.cli import _COMMANDS, main
+from nearfold.app.cli import _COMMANDS
 from nearfold.errors import InputError
 from nearfold.registry import METHODS
 from nearfold.study.question import as_seconds
-
-
-def run(*arguments, **kwargs):
-    return CliRunner().invoke(main, [str(a) for a in arguments], **kwargs)
 
 
 def fails_in_one_line(result, *words):

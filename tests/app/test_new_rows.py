@@ -1,11 +1,12 @@
 """New rows for a saved model, and tables of every kind from end to end."""
 
+import gzip
 import json
 
 import numpy as np
 import polars as pl
 import pytest
-from commands import mixed_table, refused, succeeds
+from commands import mixed_table, refused, run, succeeds
 
 import nearfold
 
@@ -157,8 +158,6 @@ def test_pairs_by_position_are_rows_of_the_file(here, monkeypatch):
     frame = mixed_table().drop("code")
     frame.write_csv("t.csv")
     (here / "p.csv").write_text("0,5,1\n59,8,-1\n4,7,1\n")  # row 4 has a gap
-    from commands import run
-
     result = run("compare", "t.csv", *LEFT_OUT, "--pairs", "p.csv", "--missing", "drop")
     assert result.exit_code == 130
     ((table, pairs),) = seen
@@ -194,10 +193,6 @@ def test_a_table_of_categories_only_gets_an_answer(here):
     assert len(places("c.nearfold", "c.csv")) == 120
 
 
-def write_excel(frame, path):
-    frame.write_excel(path)
-
-
 def as_embeddings(frame):
     rng = np.random.default_rng(0)
     shift = np.array([0.0, 2.0])[(frame["kind"] == "yes").to_numpy().astype(int)]
@@ -222,8 +217,6 @@ def test_embeddings_of_a_parquet_file(here, array):
 
 @pytest.mark.parametrize("kind", ["parquet", "xlsx", "jsonl", "jsonl.gz", "arrow"])
 def test_formats_from_end_to_end(here, kind):
-    import gzip
-
     frame, path = mixed_table(), f"t.{kind}"
     if kind == "xlsx":
         pytest.importorskip("xlsxwriter")

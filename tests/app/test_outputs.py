@@ -81,7 +81,7 @@ def spellings(here, name):
 
 
 def commands_with(name):
-    compare = [*COMPARE, "--missing", "median"]
+    compare = list(COMPARE)
     return {
         "t.csv": [[*compare, "-o"], [*compare, "--save"], ["fit", "PCA", "t.csv", "-o"],
                   ["transform", "m.nearfold", "t.csv", "-o"], ["doctor", "t.csv", "-o"],

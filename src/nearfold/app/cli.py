@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from nearfold import __version__
+from nearfold.app.click_words import translate_click
 from nearfold.app.options import about, language
 from nearfold.app.printing import clean
 from nearfold.errors import NearfoldError
@@ -34,6 +35,7 @@ _COMMANDS = {
     "completion": "nearfold.app.completion",
     "demo": "nearfold.app.demo",
 }
+translate_click()
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 

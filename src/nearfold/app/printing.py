@@ -114,8 +114,9 @@ class Printer:
         if not self.quiet:
             put(self._leaderboard(found))
             for s in found.verdict.standings:
-                for line in [s.result.trouble] if s.result.trouble else s.result.notes:
-                    put(f"{self.text(space_name(s.name))}: {self.text(line)}", "dim")
+                if s.result.trouble:
+                    told = Message("columns.look_at", name=space_name(s.name), why=s.result.trouble)
+                    put(self.text(told), "dim")
             put("")
         put(self.text(found.headline), "bold")
         for line in [*found.details, *([found.final.told] if found.final else [])]:
@@ -172,7 +173,8 @@ class Printer:
             error = f" ± {curve.error[i]:.4f}" if curve.error is not None else ""
             mark = " <" if curve.x[i] == choice.value else ""
             bar = "█" * round(20 * max(0.0, float(curve.y[i])) / top)
-            table.add_row(f"{curve.x[i]:.6g}", f"{curve.y[i]:.4f}{error}", bar + mark)
+            y = f"{curve.y[i]:.4f}{error}" if (curve.y % 1).any() else f"{curve.y[i]:.0f}"
+            table.add_row(f"{curve.x[i]:.6g}", y, bar + mark)
         put(table)
         put(self.text(choice.reason))
 

@@ -269,7 +269,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         p = cells.numbers.shape[1]
         self.fill_, self.centre_, self.scale_ = np.zeros(p), np.zeros(p), np.ones(p)
         bad = ~np.isfinite(cells.numbers)
-        has_gaps = bad.any(axis=0)
+        has_gaps = np.asarray(bad.any(axis=0))
         if has_gaps.any() and self.missing == "error":
             raise NonFiniteError(describe_missing(cells, bad))
         # Also where these rows have no gap: new rows may have one.

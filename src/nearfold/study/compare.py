@@ -262,7 +262,8 @@ def _try_all(
                 _recipes(candidate, results, judge, plan.question, j) for j in range(len(folds))
             ]
             results.append(try_space(candidate, here, recipes, share))
-            _log.info("%s: %s", candidate.name, results[-1].status)
+            _log.info("%s: %s", candidate.name, "; ".join(
+                [results[-1].status.value, *map(str, results[-1].notes)]))  # fmt: skip
         reporter()("Spaces tried", plan.total, plan.total)
     except (KeyboardInterrupt, Cancelled):
         if not results:
