@@ -29,8 +29,11 @@ from nearfold.study.statistics import one_standard_error
 from nearfold.study.table import sample_by_class
 from nearfold.study.watch import Deadline, PeakMemory, TimeIsUp, collect_warnings, threads_for
 
-# Said by scikit-learn of every small class: the folds are ours, and singletons are told.
-_USUAL = re.compile("least populated class|fewer than n_splits|unique classes is greater than 50")
+# Said of every small class (the folds are ours, and singletons are told) and of every category,
+# whose indicators add up to 1.
+_USUAL = re.compile(
+    "least populated class|fewer than n_splits|unique classes is greater than 50|directions only"
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Commands in tests: English, and a cache folder of their own."""
+"""What all tests share: English, and a cache folder of their own."""
 
 import pytest
 
