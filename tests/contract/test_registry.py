@@ -80,7 +80,7 @@ def test_one_entry_is_found_everywhere(tmp_path):
     assert [c.name for c in all_candidates()][2] == "Toy"  # rank 0: right after raw and scaled
     assert "Toy" in {c.name for c in pick_candidates("classification", ["toy"])}
     assert nests(Toy())
-    from nearfold.app.model_commands import make_method
+    from nearfold.app.methods_by_name import make_method
 
     assert make_method("toy", ("n_components=2",)).n_components == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from nearfold.app.options import about, talking_options
-from nearfold.messages import Message
+from nearfold.messages import Message, Verbatim, catalogue
 
 
 @click.command(
@@ -61,7 +61,7 @@ def methods(**options: Any) -> None:
         table.add_column(out.text(Message(f"cli.head.{head}")), no_wrap=head == "method")
     for method in registry.METHODS:
         kind = out.text(Message(f"method_kind.{method.kind}"))
-        table.add_row(
-            method.name, kind, method.section, out.text(Message(f"summary.{method.name}"))
-        )
+        id = f"summary.{method.name}"
+        told = Message(id) if id in catalogue(out.lang) else Verbatim(method.summary)
+        table.add_row(method.name, kind, method.section, out.text(told))
     put(table)
