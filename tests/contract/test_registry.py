@@ -15,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import nearfold
 from nearfold import public_names, registry
+from nearfold.columns.cells import cells_of_array
 from nearfold.registry import Method, Space
 from nearfold.state import State, array, nested, size
 from nearfold.study.candidates import all_candidates, pick_candidates
 from nearfold.study.choose import nests
+from nearfold.study.question import Question, Task
 
 HOME = Path(nearfold.__file__).parent
 X = np.random.default_rng(0).normal(size=(60, 3)) * [3, 2, 1]
@@ -77,8 +79,10 @@ def test_one_entry_is_found_everywhere(tmp_path):
 
     listed = json.loads(CliRunner().invoke(main, ["methods", "--json"]).output)
     assert "Toy" in {method["name"] for method in listed}
-    assert [c.name for c in all_candidates()][2] == "Toy"  # rank 0: right after raw and scaled
-    assert "Toy" in {c.name for c in pick_candidates("classification", ["toy"])}
+    cells, task = cells_of_array(X), Task.CLASSIFICATION
+    spaces = all_candidates(cells, task)
+    assert [c.name for c in spaces][2] == "Toy"  # rank 0: right after raw and scaled
+    assert "Toy" in {c.name for c in pick_candidates(Question(methods=["toy"]), cells, task)}
     assert nests(Toy())
     from nearfold.app.methods_by_name import make_method
 
