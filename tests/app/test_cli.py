@@ -20,6 +20,7 @@ from sklearn.datasets import load_wine, make_swiss_roll
 import nearfold
 from nearfold.app.cli import _COMMANDS
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.registry import METHODS
 from nearfold.study.question import as_seconds
 
@@ -119,6 +120,11 @@ def test_methods_lists_the_registry():
     assert [m["name"] for m in json.loads(run("methods", "--json").stdout)] == [
         m.name for m in METHODS
     ]
+
+
+def test_methods_are_summed_up_in_one_way():
+    for method in METHODS:
+        assert str(Message(f"summary.{method.name}")) == method.summary
 
 
 def test_compare_shows_schema_leaderboard_and_reason(here):
