@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.columns.cells import Cells, as_words, cells_of_array, read_cells
+from nearfold.columns.cells import Cells, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
 from nearfold.columns.schema import Schema, infer_schema
+from nearfold.columns.words import as_words
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
@@ -82,7 +83,7 @@ class StudyTable:
             "data": self.source.name,
             "data_sha256": self.source.sha256,
             "decimal": self.source.decimal,
-            "schema": self.schema.as_dict(),
+            "schema": self.schema.outline(),
         }
 
     def take(self, rows: Ints) -> StudyTable:
