@@ -199,6 +199,7 @@ class _Reader:
             return
         kind = pl.Float32 if self.numbers.dtype == np.float32 else pl.Float64
         plain = pl.DataFrame([self._readable(self.table.get_column(name)) for name in names])
+        plain.columns = [str(i) for i in range(plain.width)]  # to `cast` some names are patterns
         held = set(plain.dtypes)
         together = places[-1] - places[0] == len(places) - 1
         at = slice(places[0], places[-1] + 1) if together else list(places)

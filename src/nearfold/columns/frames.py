@@ -46,7 +46,7 @@ def close_to(name: str, known: Sequence[str]) -> Message:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table with named columns."""
-    return hasattr(X, "columns") and not isinstance(X, np.ndarray)
+    return hasattr(type(X), "columns")  # of the class: a lazy frame would have to work them out
 
 
 def column_names_of(frame: Any) -> list[str]:
@@ -73,7 +73,7 @@ def as_polars(frame: Any, columns: Sequence[str] | None = None) -> pl.DataFrame:
         frame = frame.collect()
     if isinstance(frame, pl.DataFrame):
         # Not by `select`: to polars a name such as "*" or "^a.*$" is a pattern.
-        return frame if columns is None else pl.DataFrame([frame.get_column(c) for c in columns])
+        return frame if columns is None else _frame([frame.get_column(c) for c in columns], columns)
     names = column_names_of(frame)
     plain = _plain_numbers(frame)
     if plain is not None:
@@ -100,7 +100,6 @@ def _plain_numbers(frame: Any) -> Array | None:
 
 def _by_column(frame: Any, names: list[str], columns: Sequence[str] | None) -> pl.DataFrame:
     import narwhals as nw
-    import polars as pl
 
     try:
         table = nw.from_native(frame, eager_only=True)
@@ -109,13 +108,22 @@ def _by_column(frame: Any, names: list[str], columns: Sequence[str] | None) -> p
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else "?"
         raise InputError(Message("columns.no_table", why=reason)) from None
     found = []
-    for name in names if columns is None else columns:
+    chosen = names if columns is None else columns
+    for name in chosen:
         try:
             found.append(_series(name, held[name]))
         except Exception:  # types of cells are endless, and so is what libraries raise for them
             kind = str(getattr(held[name].to_native(), "dtype", held[name].dtype))
             raise InputError(Message("columns.odd_cells", name=show(name), held=kind)) from None
-    return pl.DataFrame(found)
+    return _frame(found, chosen)
+
+
+def _frame(columns: list[pl.Series], names: Sequence[str]) -> pl.DataFrame:
+    import polars as pl
+
+    table = pl.DataFrame(columns)
+    table.columns = list(names)  # polars calls a column without a name "column_0"
+    return table
 
 
 def _series(name: str, column: Any) -> pl.Series:

@@ -190,7 +190,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if columns:
             members = [name for spec in columns for name in source_names(spec)]
-            self.feature_names_in_ = np.asarray(members, dtype=object)
+            same = members == self.names_.tolist()  # then one array of names is enough in a file
+            self.feature_names_in_ = self.names_ if same else np.asarray(members, dtype=object)
         self.n_features_in_ = len(getattr(self, "feature_names_in_", cells.parts))
         self.dtype_ = cells.numbers.dtype.name
 

@@ -34,7 +34,7 @@ def split_specs(specs: Sequence[Spec]) -> tuple[Array, Array, dict[str, dict[str
     details = {s["name"]: {key: s[key] for key in s if key not in plain} for s in specs}
     return (
         np.asarray([spec["name"] for spec in specs], dtype=object),
-        np.asarray([str(spec["kind"]) for spec in specs], dtype="U9"),
+        np.asarray([str(spec["kind"]) for spec in specs], dtype=object),
         {name: held for name, held in details.items() if held},
     )
 

@@ -116,7 +116,7 @@ class Schema:
                 lines.append(Message("columns.look_at", name=show(column.name), why=column.reason))
         repeated = [
             c for c in self.columns
-            if c.kind == Kind.ID and c.n_distinct and 1.5 * c.n_distinct <= c.n_rows - c.n_missing
+            if c.kind == Kind.ID and c.n_distinct and c.n_distinct < c.n_rows - c.n_missing
         ]  # fmt: skip
         if repeated and self.named(Role.GROUP) is None:
             first = repeated[0]
@@ -152,8 +152,14 @@ def infer_schema(
     table = as_polars(frame)
     entries = saved_entries(saved, table.columns)
     wanted = given_kinds(table.columns, kinds, entries)
-    roles = given_roles(table.columns, entries, {Role.LABEL: label, Role.TARGET: target, Role.ID: id,
-                   Role.GROUP: group, Role.TIME: time}, features, exclude)  # fmt: skip
+    named = {
+        Role.LABEL: label,
+        Role.TARGET: target,
+        Role.ID: id,
+        Role.GROUP: group,
+        Role.TIME: time,
+    }
+    roles = given_roles(table.columns, entries, named, features, exclude)
     has_id = Role.ID in roles.values()
     columns = []
     for fact in measure(table, {name: kind for name, (kind, _) in wanted.items()}):

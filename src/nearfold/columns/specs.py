@@ -17,6 +17,8 @@ from nearfold.columns.kinds import USABLE, Kind
 
 Spec = dict[str, Any]
 THUMBNAIL = 16  # pixels of a side
+_FEATURES = frozenset(kind.value for kind in USABLE)
+_NEEDED = (Kind.ORDERED, Kind.EMBEDDING)  # kinds that cannot be read without details
 DETAILS: dict[Kind, tuple[str, ...]] = {
     Kind.ORDERED: ("levels",),
     Kind.DATE: ("format", "parts"),
@@ -56,7 +58,7 @@ def find_fault(spec: Any) -> str | None:
     if not isinstance(spec["name"], str) or not isinstance(spec["kind"], str):
         return "its name or its kind is not a text"
     kind = spec["kind"]
-    if kind not in {known.value for known in USABLE}:
+    if kind not in _FEATURES:
         return f"a feature cannot be of the kind {kind[:40]!r}"
     details = set(spec) - {"name", "kind"}
     if not details:
@@ -65,9 +67,6 @@ def find_fault(spec: Any) -> str | None:
     if unknown:
         return f"{str(min(unknown, key=str))[:40]!r} does not belong to the kind {kind!r}"
     return _find_fault_in_details(spec, kind)
-
-
-_NEEDED = (Kind.ORDERED, Kind.EMBEDDING)  # kinds that cannot be read without details
 
 
 def _find_fault_in_details(spec: Spec, kind: str) -> str | None:
