@@ -113,11 +113,15 @@ def test_rows_that_are_dropped_teach_nothing():
 def test_words_among_numbers_count_as_missing_and_are_told():
     model = TablePreparation(columns=["near"])
     assert model.fit_transform(NEAR)[:, 0].tolist() == [*range(1, 11), 5.5]
+    known = pl.DataFrame({"near": ["bad", "bad"]})  # a word for missing that the training rows had
+    assert model.transform(known)[:, 0].tolist() == [5.5, 5.5]
+    assert model.unseen(model.read(known)) == []
     new = pl.DataFrame({"near": ["1.5"] * 19 + ["n/a"]})
     assert model.transform(new)[19, 0] == 5.5
     (told,) = model.unseen(model.read(new))
     assert str(told) == (
-        "'near': 1 cell that cannot be read as number (the first: 'n/a' in row 20) counts as missing"
+        "'near': 1 cell that cannot be read as number (the first: 'n/a' in row 20) counts as "
+        "missing"
     )
 
 

@@ -28,6 +28,7 @@ from nearfold.columns.frames import (
     close_to,
     column_names_of,
     is_frame,
+    safe_name,
     show,
     show_names,
 )
@@ -133,15 +134,15 @@ def read_cells(frame: Any, specs: Sequence[Spec], levels: Sequence[Array] | None
     dtype = np.dtype(np.float32 if _fits_float32(table, specs) else np.float64)
     require_memory(2 * table.height * n_numbers * dtype.itemsize, "the table", _ADVICE)
     reader = _Reader(table, np.empty((table.height, n_numbers), dtype=dtype))
-    plain = [(s["name"], part.start) for s, part in zip(specs, parts, strict=True)
-             if s["kind"] in _PLAIN]  # fmt: skip
-    reader.fill([name for name, _ in plain], [start for _, start in plain])
+    plain = [(s, part.start) for s, part in zip(specs, parts, strict=True) if s["kind"] in _PLAIN]
+    reader.words = {safe_name(spec["name"]): spec["words"] for spec, _ in plain if "words" in spec}
+    reader.fill([spec["name"] for spec, _ in plain], [start for _, start in plain])
     codes = np.empty((table.height, sum(part.is_coded for part in parts)), dtype=np.int32)
     found: list[Array] = []
     for spec, part in zip(specs, parts, strict=True):
         if part.is_coded:
             known = None if levels is None else levels[part.start]
-            codes[:, part.start], words = read_codes(table.get_column(spec["name"]), known)
+            codes[:, part.start], words = read_codes(reader.column(spec["name"]), known)
             found.append(words)
         elif part.kind not in _PLAIN:
             reader.read(spec, part)
@@ -189,7 +190,12 @@ class _Reader:
     def __init__(self, table: pl.DataFrame, numbers: Floats) -> None:
         self.table = table
         self.numbers = numbers
+        self.words: dict[str, list[str]] = {}  # of columns of numbers, texts for a missing one
         self.notices: list[Message] = []
+
+    def column(self, name: str) -> pl.Series:
+        """The column of this name; methods of a polars series take some names for patterns."""
+        return self.table.get_column(name).alias(safe_name(name))
 
     def fill(self, names: Sequence[str], places: Sequence[int]) -> None:
         """Many columns of numbers at once, a block of rows at a time."""
@@ -198,7 +204,7 @@ class _Reader:
         if not names:
             return
         kind = pl.Float32 if self.numbers.dtype == np.float32 else pl.Float64
-        plain = pl.DataFrame([self._readable(self.table.get_column(name)) for name in names])
+        plain = pl.DataFrame([self._readable(self.column(name)) for name in names])
         plain.columns = [str(i) for i in range(plain.width)]  # to `cast` some names are patterns
         held = set(plain.dtypes)
         together = places[-1] - places[0] == len(places) - 1
@@ -215,7 +221,7 @@ class _Reader:
         if part.kind == Kind.EMBEDDING and spec.get("members"):
             self.fill(spec["members"], range(part.start, part.stop))
             return
-        column = self.table.get_column(spec["name"])
+        column = self.column(spec["name"])
         if part.kind == Kind.EMBEDDING:
             own[:] = read_vectors(column, spec["width"])
         elif part.kind == Kind.DATE:
@@ -239,6 +245,8 @@ class _Reader:
         if held not in (pl.String, pl.Categorical) and not isinstance(held, pl.Enum):
             raise cannot_read(column, Kind.NUMBER)
         text = column.cast(pl.String).str.strip_chars()
+        if column.name in self.words:
+            text = text.set(text.is_in(self.words[column.name]), None)
         number = text.cast(pl.Float64, strict=False).fill_nan(None)
         words = (text.is_not_null() & (text != "") & number.is_null()).fill_null(False)
         lost = int(words.sum())

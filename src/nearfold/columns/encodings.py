@@ -5,7 +5,6 @@ Codes of missing (-1) and of unknown words (-2) index such a table from its end.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -42,17 +41,15 @@ def indicators(codes: Ints, n_levels: int) -> Floats:
 
 def target_means(codes: Ints, n_levels: int, y: Array, seed: int | None) -> tuple[Floats, Floats]:
     """The mean answer of each level, and for the training rows that of the other rows."""
+    from sklearn.model_selection import KFold
     from sklearn.preprocessing import TargetEncoder
 
-    kind, cuts = "continuous", min(_CUTS, len(y))
+    kind = "continuous"
     if y.dtype.kind != "f":
-        sizes = np.unique(y, return_counts=True)[1]
-        kind = "binary" if len(sizes) == 2 else "multiclass"
-        cuts = min(_CUTS, int(sizes.max()))
-    encoder = TargetEncoder(target_type=kind, cv=max(cuts, 2), random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classes with fewer rows than cuts: the rest are cut
-        values = np.asarray(encoder.fit_transform(codes[:, None], y), dtype=np.float64)
+        kind = "binary" if len(np.unique(y)) == 2 else "multiclass"
+    cuts = KFold(min(_CUTS, len(y)), shuffle=True, random_state=seed)
+    encoder = TargetEncoder(target_type=kind, cv=cuts)
+    values = np.asarray(encoder.fit_transform(codes[:, None], y), dtype=np.float64)
     means = np.atleast_1d(np.asarray(encoder.target_mean_, dtype=np.float64))
     table = np.tile(means[: values.shape[1]], (n_levels + 2, 1))
     known = np.asarray(encoder.categories_[0])  # codes; MISSING among them if rows have it
@@ -60,12 +57,9 @@ def target_means(codes: Ints, n_levels: int, y: Array, seed: int | None) -> tupl
     return table, values
 
 
-def can_use_targets(y: Any) -> bool:
-    """Whether rows can be encoded by one another: there must be two classes, or two rows."""
-    if y.dtype.kind == "f":
-        return len(y) >= 2
-    sizes = np.unique(y, return_counts=True)[1]
-    return len(sizes) >= 2 and int(sizes.max()) >= 2
+def can_use_targets(y: Array) -> bool:
+    """Whether rows can be encoded by one another: it takes two rows, and two classes."""
+    return len(y) >= 2 and (y.dtype.kind == "f" or len(np.unique(y)) >= 2)
 
 
 def check_answers(y: Any, n: int) -> Array:

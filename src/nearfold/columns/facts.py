@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nearfold.columns.dates import find_format
-from nearfold.columns.frames import show
+from nearfold.columns.frames import safe_name, show
 from nearfold.columns.ids import is_counter_name, is_id_name, judge_whole_numbers
 from nearfold.columns.kinds import Facts, Kind
 from nearfold.columns.words import (

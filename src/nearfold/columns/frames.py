@@ -82,6 +82,12 @@ def as_polars(frame: Any, columns: Sequence[str] | None = None) -> pl.DataFrame:
     return _by_column(frame, names, columns)
 
 
+def safe_name(name: str) -> str:
+    """The name, or one that looks the same in messages and is no pattern to polars."""
+    pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
+    return name + " " if pattern else name
+
+
 def _is_lazy(frame: Any) -> bool:
     import polars as pl
 

@@ -20,6 +20,7 @@ THUMBNAIL = 16  # pixels of a side
 _FEATURES = frozenset(kind.value for kind in USABLE)
 _NEEDED = (Kind.ORDERED, Kind.EMBEDDING)  # kinds that cannot be read without details
 DETAILS: dict[Kind, tuple[str, ...]] = {
+    Kind.NUMBER: ("words",),
     Kind.ORDERED: ("levels",),
     Kind.DATE: ("format", "parts"),
     Kind.EMBEDDING: ("width", "members"),
@@ -70,6 +71,8 @@ def find_fault(spec: Any) -> str | None:
 
 
 def _find_fault_in_details(spec: Spec, kind: str) -> str | None:
+    if kind == Kind.NUMBER and not _are_distinct_texts(spec["words"]):
+        return "its words are not a list of different texts"
     if kind == Kind.ORDERED and not _are_distinct_texts(spec["levels"]):
         return "its levels are not a list of different texts"
     if kind == Kind.DATE:

@@ -29,7 +29,9 @@ def judge_text(column: pl.Series) -> Facts:
     facts = {"n_missing": column.null_count(), "example": show(present[0])[1:-1]}
     as_number = _mostly_numbers(column, present)
     if as_number is not None:
-        return Facts(column.name, Kind.NUMBER, as_number, len(column), **facts)  # type: ignore[arg-type]
+        reason, words = as_number
+        details = {"words": words} if words else {}
+        return Facts(column.name, Kind.NUMBER, reason, len(column), details=details, **facts)  # type: ignore[arg-type]
     form = find_format(present)
     return judge_words(column) if form is None else judge_written_dates(column, form)
 
@@ -66,8 +68,8 @@ def judge_written_dates(column: pl.Series, form: str) -> Facts:
     return found
 
 
-def _mostly_numbers(column: pl.Series, present: pl.Series) -> Message | None:
-    """Why a text column is one of numbers, if it is; cells that are not are counted."""
+def _mostly_numbers(column: pl.Series, present: pl.Series) -> tuple[Message, list[str]] | None:
+    """Why a text column is one of numbers, if it is, and the words among them."""
     import polars as pl
 
     text = present.str.strip_chars()
@@ -79,13 +81,14 @@ def _mostly_numbers(column: pl.Series, present: pl.Series) -> Message | None:
     if text.str.contains(_LEADING_ZERO).any() or text.str.contains(_MANY_DIGITS).any():
         return None  # written so on purpose: a code, not a measure
     if lost == 0:
-        return Message("columns.numbers_as_text")
+        return Message("columns.numbers_as_text"), []
     words = text.filter(number.is_null())
     if words.n_unique() > _MOST_WORDS:
         return None
     row = column.str.strip_chars().index_of(words[0])
-    return Message("columns.mostly_numbers", lost=lost, n=len(text), word=show(words[0]),
-                   row=int(row or 0) + 1)  # fmt: skip
+    reason = Message("columns.mostly_numbers", lost=lost, n=len(text), word=show(words[0]),
+                     row=int(row or 0) + 1)  # fmt: skip
+    return reason, words.unique(maintain_order=True).to_list()
 
 
 def _categories_or_names(present: pl.Series, n: int, distinct: int) -> tuple[Kind, Message]:
@@ -112,7 +115,7 @@ def as_words(column: pl.Series) -> pl.Series:
     import polars as pl
 
     held = column.dtype
-    if held.is_nested() or held in (pl.Binary, pl.Object):
+    if held.is_nested() or held in (pl.Binary, pl.Object, pl.Duration):
         raise InputError(Message("columns.cannot_read", name=show(column.name),
                                  held=str(held), kind=Kind.CATEGORY.shown))  # fmt: skip
     if held.is_decimal():
