@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nearfold.columns.frames import close_to, safe_name, show, show_names
+from nearfold.columns.frames import close_to, plainly_named, show, show_names
 from nearfold.columns.kinds import USABLE, Facts, Kind, Role
 from nearfold.columns.specs import DETAILS, find_fault
 from nearfold.columns.words import as_words
@@ -64,7 +64,7 @@ def check_details(fact: Facts, column: Any) -> None:
     if fault is not None and fact.kind in USABLE:
         raise InputError(Message("columns.bad_spec", name=show(fact.name), why=fault))
     if fact.kind == Kind.ORDERED:
-        words, levels = as_words(column.alias(safe_name(fact.name))), fact.details["levels"]
+        words, levels = as_words(plainly_named(column)), fact.details["levels"]
         odd = words.is_in(levels).not_().fill_null(False)
         if odd.any():
             row = int(odd.arg_max() or 0)

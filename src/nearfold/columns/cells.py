@@ -28,7 +28,7 @@ from nearfold.columns.frames import (
     close_to,
     column_names_of,
     is_frame,
-    safe_name,
+    plainly_named,
     show,
     show_names,
 )
@@ -135,7 +135,7 @@ def read_cells(frame: Any, specs: Sequence[Spec], levels: Sequence[Array] | None
     require_memory(2 * table.height * n_numbers * dtype.itemsize, "the table", _ADVICE)
     reader = _Reader(table, np.empty((table.height, n_numbers), dtype=dtype))
     plain = [(s, part.start) for s, part in zip(specs, parts, strict=True) if s["kind"] in _PLAIN]
-    reader.words = {safe_name(spec["name"]): spec["words"] for spec, _ in plain if "words" in spec}
+    reader.words = {spec["name"]: spec["words"] for spec, _ in plain if "words" in spec}
     reader.fill([spec["name"] for spec, _ in plain], [start for _, start in plain])
     codes = np.empty((table.height, sum(part.is_coded for part in parts)), dtype=np.int32)
     found: list[Array] = []
@@ -194,8 +194,8 @@ class _Reader:
         self.notices: list[Message] = []
 
     def column(self, name: str) -> pl.Series:
-        """The column of this name; methods of a polars series take some names for patterns."""
-        return self.table.get_column(name).alias(safe_name(name))
+        """The column of this name."""
+        return plainly_named(self.table.get_column(name))
 
     def fill(self, names: Sequence[str], places: Sequence[int]) -> None:
         """Many columns of numbers at once, a block of rows at a time."""
@@ -204,7 +204,7 @@ class _Reader:
         if not names:
             return
         kind = pl.Float32 if self.numbers.dtype == np.float32 else pl.Float64
-        plain = pl.DataFrame([self._readable(self.column(name)) for name in names])
+        plain = pl.DataFrame([self._readable(self.column(name), name) for name in names])
         plain.columns = [str(i) for i in range(plain.width)]  # to `cast` some names are patterns
         held = set(plain.dtypes)
         together = places[-1] - places[0] == len(places) - 1
@@ -231,7 +231,7 @@ class _Reader:
         else:
             own[:] = read_pixels(column)
 
-    def _readable(self, column: pl.Series) -> pl.Series:
+    def _readable(self, column: pl.Series, name: str) -> pl.Series:
         """A column of numbers; those written as text are read, and too many words are refused."""
         import polars as pl
 
@@ -245,8 +245,8 @@ class _Reader:
         if held not in (pl.String, pl.Categorical) and not isinstance(held, pl.Enum):
             raise cannot_read(column, Kind.NUMBER)
         text = column.cast(pl.String).str.strip_chars()
-        if column.name in self.words:
-            text = text.set(text.is_in(self.words[column.name]), None)
+        if name in self.words:
+            text = text.set(text.is_in(self.words[name]), None)
         number = text.cast(pl.Float64, strict=False).fill_nan(None)
         words = (text.is_not_null() & (text != "") & number.is_null()).fill_null(False)
         lost = int(words.sum())

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nearfold.columns.dates import find_format
-from nearfold.columns.frames import safe_name, show
+from nearfold.columns.frames import plainly_named, show
 from nearfold.columns.ids import is_counter_name, is_id_name, judge_whole_numbers
 from nearfold.columns.kinds import Facts, Kind
 from nearfold.columns.words import (
@@ -37,11 +37,12 @@ def measure(frame: pl.DataFrame, kinds: dict[str, Kind] | None = None) -> list[F
     numeric = [i for i, column in enumerate(columns) if column.dtype.is_numeric()]
     summary = _summarise(frame, numeric)
     found = []
-    for i, column in enumerate(columns):
+    for i, held in enumerate(columns):
+        name = held.name
+        column = plainly_named(held)
         facts = _number(column, *summary[i]) if i in summary else _other(column)
-        found.append(
-            _as_named(column, named[column.name], facts) if column.name in named else facts
-        )
+        facts = _as_named(column, named[name], facts) if name in named else facts
+        found.append(facts if facts.name == name else replace(facts, name=name))
     return found
 
 

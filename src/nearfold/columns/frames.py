@@ -82,10 +82,14 @@ def as_polars(frame: Any, columns: Sequence[str] | None = None) -> pl.DataFrame:
     return _by_column(frame, names, columns)
 
 
-def safe_name(name: str) -> str:
-    """The name, or one that looks the same in messages and is no pattern to polars."""
+def plainly_named(column: pl.Series) -> pl.Series:
+    """The column under a name that is no pattern to polars, whose methods would select by it.
+
+    The name looks the same in messages.
+    """
+    name = column.name
     pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
-    return name + " " if pattern else name
+    return column.alias(name + " ") if pattern else column
 
 
 def _is_lazy(frame: Any) -> bool:
