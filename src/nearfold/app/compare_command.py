@@ -143,7 +143,7 @@ def _dry_run(table: Any, options: dict[str, Any], out: Any) -> None:
 
     path = options["schema_file"]
     if path:
-        text = to_json(table.about()["schema"]).encode()
+        text = to_json(table.schema.as_dict()).encode()
         write_atomically(path, lambda file: file.write(text))
     if out.as_json:
         out.json({"source": table.source.describe(), **table.about()})

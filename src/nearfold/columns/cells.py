@@ -6,17 +6,35 @@ Reading cells learns nothing from them: a code is only a short name for a word. 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearfold.blocks import require_memory
-from nearfold.columns.dates import as_days, expand, parse
-from nearfold.columns.frames import as_polars, close_to, show, show_names
+from nearfold.columns.converters import (
+    MISSING,
+    UNSEEN,
+    cannot_read,
+    read_codes,
+    read_dates,
+    read_pixels,
+    read_vectors,
+)
+from nearfold.columns.dates import as_days
+from nearfold.columns.frames import (
+    as_polars,
+    close_to,
+    column_names_of,
+    is_frame,
+    plainly_named,
+    show,
+    show_names,
+)
 from nearfold.columns.kinds import Kind
+from nearfold.columns.specs import Spec, column_names, source_names
+from nearfold.columns.words import as_words
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
@@ -24,12 +42,11 @@ from nearfold.notation import Array, Floats, Ints
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = -1  # code of a missing category
-UNSEEN = -2  # code of a category that is not among the known ones
 _SHORT = frozenset(("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean"))  # exact in float32
 _ADVICE = "Take fewer columns or a sample of the rows."
-_THUMBNAIL = 16  # pixels of a side
 _BLOCK = 2**20  # cells converted together
+_PLAIN = (Kind.NUMBER, Kind.BOOLEAN)  # kinds whose columns are converted many at a time
+_MOST_WORDS = 0.1  # share of words in a column of numbers beyond which new rows are refused
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,7 @@ class Cells:
     codes: Array  # rows x categories, int32
     levels: tuple[Array, ...] = ()  # of each category, its words
     named: bool = True  # whether columns have names
+    notices: tuple[Message, ...] = ()  # what could not be read and counts as missing
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -78,7 +96,7 @@ class Cells:
 
     def take(self, rows: Any) -> Cells:
         """Some of the rows."""
-        return Cells(self.parts, self.numbers[rows], self.codes[rows], self.levels, self.named)
+        return replace(self, numbers=self.numbers[rows], codes=self.codes[rows])
 
     def shuffled(self, part: Part, order: Ints) -> Cells:
         """A copy in which one feature has its rows in another order."""
@@ -89,7 +107,13 @@ class Cells:
         else:
             numbers = numbers.copy()
             numbers[:, part.start : part.stop] = numbers[order, part.start : part.stop]
-        return Cells(self.parts, numbers, codes, self.levels, self.named)
+        return replace(self, numbers=numbers, codes=codes)
+
+    def gaps(self) -> Array:
+        """Which rows lack a number or a category."""
+        return np.asarray(
+            ~np.isfinite(self.numbers).all(axis=1) | (self.codes == MISSING).any(axis=1)
+        )
 
 
 def cells_of_array(X: Floats, names: Sequence[str] | None = None) -> Cells:
@@ -99,231 +123,171 @@ def cells_of_array(X: Floats, names: Sequence[str] | None = None) -> Cells:
     return Cells(parts, X, np.empty((len(X), 0), dtype=np.int32), (), names is not None)
 
 
-def read_cells(
-    frame: Any, specs: Sequence[dict[str, Any]], levels: Sequence[Array] | None = None
-) -> Cells:
+def read_cells(frame: Any, specs: Sequence[Spec], levels: Sequence[Array] | None = None) -> Cells:
     """The features of a table, each read as its specification (`Column.spec`) says.
 
     `levels`: the known words of each category; others are UNSEEN. None: all words of the table.
     """
     table = _columns(frame, specs)
-    parts, widths = _parts(specs)
+    parts = _parts(specs)
     n_numbers = sum(part.stop - part.start for part in parts if not part.is_coded)
-    plain = [s for s in specs if s["kind"] in (Kind.NUMBER, Kind.BOOLEAN) and "members" not in s]
-    short = len(plain) == len(specs) and all(str(table[s["name"]].dtype) in _SHORT for s in plain)
-    dtype = np.dtype(np.float32 if short else np.float64)
+    dtype = np.dtype(np.float32 if _fits_float32(table, specs) else np.float64)
     require_memory(2 * table.height * n_numbers * dtype.itemsize, "the table", _ADVICE)
-    numbers = np.empty((table.height, n_numbers), dtype=dtype)
+    reader = _Reader(table, np.empty((table.height, n_numbers), dtype=dtype))
+    plain = [(s, part.start) for s, part in zip(specs, parts, strict=True) if s["kind"] in _PLAIN]
+    reader.words = {spec["name"]: spec["words"] for spec, _ in plain if "words" in spec}
+    reader.fill([spec["name"] for spec, _ in plain], [start for _, start in plain])
     codes = np.empty((table.height, sum(part.is_coded for part in parts)), dtype=np.int32)
     found: list[Array] = []
-    if len(plain) == len(specs):
-        _fill_numbers(table, [s["name"] for s in specs], numbers)
-        return Cells(parts, numbers, codes)
     for spec, part in zip(specs, parts, strict=True):
         if part.is_coded:
             known = None if levels is None else levels[part.start]
-            codes[:, part.start], words = _codes(table[spec["name"]], known)
+            codes[:, part.start], words = read_codes(reader.column(spec["name"]), known)
             found.append(words)
-        else:
-            numbers[:, part.start : part.stop] = _numbers(table, spec, widths[spec["name"]])
-    return Cells(parts, numbers, codes, tuple(found))
+        elif part.kind not in _PLAIN:
+            reader.read(spec, part)
+    return Cells(parts, reader.numbers, codes, tuple(found), notices=tuple(reader.notices))
 
 
-def _columns(frame: Any, specs: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    wanted = [name for spec in specs for name in spec.get("members", [spec["name"]])]
-    have = [str(name) for name in frame.columns]
+def _columns(frame: Any, specs: Sequence[Spec]) -> pl.DataFrame:
+    wanted = [name for spec in specs for name in source_names(spec)]
+    have = column_names_of(frame)
     there = set(have)
     absent = [name for name in wanted if name not in there]
     if absent:
-        extra = [name for name in have if name not in set(wanted)]
+        known = set(wanted)
+        extra = [name for name in have if name not in known]
         near: Any = close_to(absent[0], extra) if extra else ""
         raise InputError(Message("columns.absent", n=len(absent), of=len(wanted),
                                  names=show_names(absent), near=near))  # fmt: skip
     return as_polars(frame, wanted)
 
 
-def _parts(specs: Sequence[dict[str, Any]]) -> tuple[tuple[Part, ...], dict[str, int]]:
-    parts, widths = [], {}
+def _parts(specs: Sequence[Spec]) -> tuple[Part, ...]:
+    parts = []
     at = coded = 0
+    kinds = {kind.value: kind for kind in Kind}
     for spec in specs:
-        name, kind = str(spec["name"]), Kind(spec["kind"])
-        names = column_names(spec)
-        widths[name] = len(names)
+        kind, names = kinds[spec["kind"]], column_names(spec)
         if kind == Kind.CATEGORY:
-            parts.append(Part(name, kind, coded, coded + 1, names))
+            parts.append(Part(spec["name"], kind, coded, coded + 1, names))
             coded += 1
         else:
-            parts.append(Part(name, kind, at, at + len(names), names))
+            parts.append(Part(spec["name"], kind, at, at + len(names), names))
             at += len(names)
-    return tuple(parts), widths
+    return tuple(parts)
 
 
-def column_names(spec: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the numbers that a feature is read as; a category's own name."""
-    name, kind = str(spec["name"]), Kind(spec["kind"])
-    if kind == Kind.DATE:
-        cyclic = [
-            f"{name}.{part}_{wave}" for part in spec.get("parts", []) for wave in ("sin", "cos")
-        ]
-        return (name, *cyclic)
-    if kind == Kind.EMBEDDING:
-        members = spec.get("members")
-        return tuple(members) if members else tuple(f"{name}[{j}]" for j in range(spec["width"]))
-    if kind == Kind.IMAGE:
-        return tuple(f"{name}[{j}]" for j in range(_THUMBNAIL**2))
-    return (name,)
+def _fits_float32(table: pl.DataFrame, specs: Sequence[Spec]) -> bool:
+    """Whether all features are numbers of types that float32 holds exactly."""
+    plain = all(spec["kind"] in _PLAIN for spec in specs)
+    return plain and {str(held) for held in table.dtypes} <= _SHORT
 
 
-def _fill_numbers(table: pl.DataFrame, names: list[str], numbers: Floats) -> None:
-    """Many columns of numbers at once, a block of rows at a time."""
-    import polars as pl
+class _Reader:
+    """Reads columns of a table into an array of numbers, and notes what cannot be read."""
 
-    kind = pl.Float32 if numbers.dtype == np.float32 else pl.Float64
-    plain = pl.DataFrame([_readable(table[name]).alias(str(i)) for i, name in enumerate(names)])
-    step = max(1, _BLOCK // max(1, plain.width))
-    for start in range(0, plain.height, step):
-        part = plain.slice(start, step).select(pl.all().cast(kind))
-        numbers[start : start + step] = part.to_numpy()
+    def __init__(self, table: pl.DataFrame, numbers: Floats) -> None:
+        self.table = table
+        self.numbers = numbers
+        self.words: dict[str, list[str]] = {}  # of columns of numbers, texts for a missing one
+        self.notices: list[Message] = []
 
+    def column(self, name: str) -> pl.Series:
+        """The column of this name."""
+        return plainly_named(self.table.get_column(name))
 
-def _numbers(table: pl.DataFrame, spec: dict[str, Any], width: int) -> Floats:
-    kind, name = Kind(spec["kind"]), spec["name"]
-    if kind == Kind.EMBEDDING:
-        members = spec.get("members")
-        if members:
-            values = np.empty((table.height, width))
-            _fill_numbers(table, members, values)
-            return values
-        return _vectors(table[name], width)
-    column = table[name]
-    if kind == Kind.DATE:
-        return expand(as_days(_as_dates(column, spec)), spec.get("parts", []))
-    if kind == Kind.ORDERED:
-        return _places(column, spec["levels"])
-    if kind == Kind.IMAGE:
-        return _pixels(column)
-    return np.asarray(_readable(column).cast(_float64()).to_numpy(), dtype=np.float64)[:, None]
+    def fill(self, names: Sequence[str], places: Sequence[int]) -> None:
+        """Many columns of numbers at once, a block of rows at a time."""
+        import polars as pl
 
+        if not names:
+            return
+        kind = pl.Float32 if self.numbers.dtype == np.float32 else pl.Float64
+        plain = pl.DataFrame([self._readable(self.column(name), name) for name in names])
+        plain.columns = [str(i) for i in range(plain.width)]  # to `cast` some names are patterns
+        held = set(plain.dtypes)
+        together = places[-1] - places[0] == len(places) - 1
+        at = slice(places[0], places[-1] + 1) if together else list(places)
+        step = max(1, _BLOCK // len(names))
+        for start in range(0, plain.height, step):
+            block = plain.slice(start, step)
+            block = block if held == {kind} else block.cast(kind)
+            self.numbers[start : start + step, at] = block.to_numpy()
 
-def _float64() -> Any:
-    import polars as pl
+    def read(self, spec: Spec, part: Part) -> None:
+        """One feature that takes more than a conversion."""
+        own = self.numbers[:, part.start : part.stop]
+        if part.kind == Kind.EMBEDDING and spec.get("members"):
+            self.fill(spec["members"], range(part.start, part.stop))
+            return
+        column = self.column(spec["name"])
+        if part.kind == Kind.EMBEDDING:
+            own[:] = read_vectors(column, spec["width"])
+        elif part.kind == Kind.DATE:
+            own[:] = read_dates(column, spec)
+        elif part.kind == Kind.ORDERED:
+            own[:, 0] = self._places(column, spec["levels"])
+        else:
+            own[:] = read_pixels(column)
 
-    return pl.Float64
+    def _readable(self, column: pl.Series, name: str) -> pl.Series:
+        """A column of numbers; those written as text are read, and too many words are refused."""
+        import polars as pl
 
+        held = column.dtype
+        if held.is_numeric() or held == pl.Boolean:
+            return column
+        if held == pl.Null:
+            return column.cast(pl.Float64)
+        if held == pl.Duration:
+            return pl.Series(column.name, as_days(column))
+        if held not in (pl.String, pl.Categorical) and not isinstance(held, pl.Enum):
+            raise cannot_read(column, Kind.NUMBER)
+        text = column.cast(pl.String).str.strip_chars()
+        if name in self.words:
+            text = text.set(text.is_in(self.words[name]), None)
+        number = text.cast(pl.Float64, strict=False).fill_nan(None)
+        words = (text.is_not_null() & (text != "") & number.is_null()).fill_null(False)
+        lost = int(words.sum())
+        if lost > _MOST_WORDS * (len(column) - column.null_count()):
+            row = int(words.arg_max() or 0)
+            raise InputError(Message("columns.not_numbers", name=show(column.name), n=lost,
+                                     word=show(text[row]), row=row + 1))  # fmt: skip
+        self._note(column.name, text, words, Kind.NUMBER)
+        return number
 
-def _readable(column: pl.Series) -> pl.Series:
-    """A column of numbers; what was written as text is read, and words that are none refused."""
-    import polars as pl
+    def _places(self, column: pl.Series, levels: list[str]) -> Floats:
+        """The place of each cell in the order of levels; NaN for missing and for other words."""
+        import polars as pl
 
-    held = column.dtype
-    if held.is_numeric() or held == pl.Boolean:
-        return column
-    if held == pl.Null:
-        return column.cast(pl.Float64)
-    if held.is_temporal():
-        return pl.Series(column.name, as_days(column))
-    if held not in (pl.String, pl.Categorical) and not isinstance(held, pl.Enum):
-        raise InputError(Message("columns.cannot_read", name=show(column.name), held=str(held),
-                                 kind=Kind.NUMBER.shown))  # fmt: skip
-    text = column.cast(pl.String).str.strip_chars()
-    number = text.cast(pl.Float64, strict=False).fill_nan(None)
-    words = text.is_not_null() & (text != "") & number.is_null()
-    lost = int(words.sum())
-    if lost > 0.1 * (len(column) - column.null_count()):
-        row = int(words.arg_max() or 0)
-        raise InputError(Message("columns.not_numbers", name=show(column.name), n=lost,
-                                 word=show(text[row]), row=row + 1))  # fmt: skip
-    return number
+        codes, _ = read_codes(column, np.asarray(levels, dtype=object))
+        self._note(column.name, as_words(column), pl.Series(codes == UNSEEN), Kind.ORDERED)
+        return np.where(codes >= 0, codes, np.nan)
 
-
-def _as_dates(column: pl.Series, spec: dict[str, Any]) -> pl.Series:
-    import polars as pl
-
-    if column.dtype.is_temporal() or column.dtype == pl.Null:
-        return column
-    if column.dtype != pl.String or not spec.get("format"):
-        raise InputError(Message("columns.cannot_read", name=show(column.name),
-                                 held=str(column.dtype), kind=Kind.DATE.shown))  # fmt: skip
-    dates = parse(column, spec["format"])
-    lost = dates.null_count() - column.null_count()
-    if lost:
-        row = int((dates.is_null() & column.is_not_null()).arg_max() or 0)
-        word = show(column[row])
-        raise InputError(Message("columns.not_dates", name=show(column.name), n=lost,
-                                 form=spec["format"], word=word, row=row + 1))  # fmt: skip
-    return dates
-
-
-def as_words(column: pl.Series) -> pl.Series:
-    """Categories as text: 1, 1.0 and "1" are the same word."""
-    import polars as pl
-
-    if column.dtype.is_float():
-        whole = (column.is_finite() & (column == column.round())).all()
-        column = column.fill_nan(None)
-        if whole:
-            column = column.cast(pl.Int64)
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
-        raise InputError(Message("columns.cannot_read", name=show(column.name),
-                                 held=str(column.dtype), kind=Kind.CATEGORY.shown))  # fmt: skip
-    return column.cast(pl.String).str.strip_chars()
+    def _note(self, name: str, text: pl.Series, lost: pl.Series, kind: Kind) -> None:
+        n = int(lost.sum())
+        if n:
+            row = int(lost.arg_max() or 0)
+            self.notices.append(Message("columns.unread", name=show(name), n=n, kind=kind.shown,
+                                        word=show(text[row]), row=row + 1))  # fmt: skip
 
 
-def _codes(column: pl.Series, known: Array | None) -> tuple[Ints, Array]:
-    """The code of each cell, and the words."""
-    import polars as pl
-
-    words = as_words(column)
-    if known is None:
-        known = np.asarray(words.drop_nulls().unique().sort().to_list(), dtype=object)
-    codes = words.replace_strict(
-        pl.Series(known.tolist(), dtype=pl.String),
-        pl.Series(range(len(known)), dtype=pl.Int32),
-        default=UNSEEN,
-        return_dtype=pl.Int32,
-    )
-    codes = pl.select(pl.when(words.is_null()).then(MISSING).otherwise(codes)).to_series()
-    return np.asarray(codes.to_numpy(), dtype=np.int32), known
-
-
-def _places(column: pl.Series, levels: list[str]) -> Floats:
-    """The place of each cell in the order of levels; NaN for missing and for other words."""
-    codes, _ = _codes(column, np.asarray([str(level) for level in levels], dtype=object))
-    return np.where(codes >= 0, codes, np.nan).astype(np.float64)[:, None]
-
-
-def _vectors(column: pl.Series, width: int) -> Floats:
-    import polars as pl
-
-    held: Any = column.dtype
-    if not isinstance(held, pl.List | pl.Array) or not held.inner.is_numeric():
-        raise InputError(Message("columns.not_vectors", name=show(column.name), n=width))
-    present = column.is_not_null().to_numpy()
-    lists = column.drop_nulls()
-    if isinstance(held, pl.List) and (lists.list.len() != width).any():
-        raise InputError(Message("columns.not_vectors", name=show(column.name), n=width))
-    if isinstance(held, pl.Array) and held.size != width:
-        raise InputError(Message("columns.not_vectors", name=show(column.name), n=width))
-    values = np.full((len(column), width), np.nan)
-    flat = lists.explode().cast(pl.Float64).to_numpy()
-    values[present] = np.asarray(flat).reshape(-1, width)
-    return values
-
-
-def _pixels(column: pl.Series) -> Floats:
-    """Images as grey thumbnails of one size."""
-    from PIL import Image, UnidentifiedImageError
-
-    values = np.full((len(column), _THUMBNAIL**2), np.nan)
-    for i, held in enumerate(column):
-        if held is None:
-            continue
-        try:
-            with Image.open(io.BytesIO(held)) as image:
-                small = image.convert("L").resize((_THUMBNAIL, _THUMBNAIL))
-                values[i] = np.asarray(small, dtype=np.float64).ravel() / 255
-        except (UnidentifiedImageError, OSError, ValueError, TypeError):
-            raise InputError(
-                Message("columns.bad_image", name=show(column.name), row=i + 1)
-            ) from None
-    return values
+def cells_of(X: Any) -> Cells:
+    """The cells of an array of numbers; of a table they are taken without its names."""
+    if is_frame(X):
+        table = as_polars(X)
+        return read_cells(
+            table, [{"name": name, "kind": Kind.NUMBER.value} for name in table.columns]
+        )
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind not in "fiub":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("this is neither a table with names nor an array of numbers.") from None
+    if array.ndim != 2:
+        raise InputError(f"the array has {array.ndim} axes; rows and columns are expected.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)
+    return cells_of_array(array)

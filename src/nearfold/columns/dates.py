@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ _PERIODS = {"month": 365.25, "weekday": 7.0, "hour": 1.0}  # days
 _NEEDED = {"month": 90.0, "weekday": 14.0}  # days that the dates must span
 
 
+PARTS = tuple(_PERIODS)
+FORMATS = tuple(date + time for date in _FORMATS for time in _TIMES if date + time != "%Y%m%d")
+
+
 def find_format(texts: pl.Series) -> str | None:
     """The format that all texts (none missing) have; None if they are no dates.
 
@@ -29,12 +33,8 @@ def find_format(texts: pl.Series) -> str | None:
     sample = texts.head(50).str.strip_chars()
     if not sample.str.contains(r"\d").all() or sample.str.len_chars().max() > 40:  # type: ignore[operator]
         return None
-    for date in _FORMATS:
-        for time in _TIMES:
-            form = date + time
-            if form != "%Y%m%d" and _fits(sample, form) and _fits(texts, form):
-                return form
-    return None
+    fitting = (form for form in FORMATS if _fits(sample, form) and _fits(texts, form))
+    return next(fitting, None)
 
 
 def is_ambiguous(texts: pl.Series, form: str) -> bool:
@@ -58,13 +58,13 @@ def parse(texts: pl.Series, form: str) -> pl.Series:
 
 
 def as_days(column: pl.Series) -> Floats:
-    """Days since 1970, missing ones as NaN."""
+    """Days since 1970 in UTC (of a time of day: since midnight), missing ones as NaN."""
     import polars as pl
 
-    if column.dtype in (pl.Duration, pl.Time):
-        ticks = column.cast(pl.Int64).cast(pl.Float64).to_numpy()
-        return np.asarray(ticks) / (_DAY * (1000 if column.dtype == pl.Time else 1))
-    micro = column.cast(pl.Datetime("us")).cast(pl.Int64).cast(pl.Float64)
+    if column.dtype == pl.Time:
+        column = column.cast(pl.Duration("ns"))
+    unit: Any = pl.Duration if column.dtype == pl.Duration else pl.Datetime
+    micro = column.cast(unit("us")).cast(pl.Int64).cast(pl.Float64)
     return np.asarray(micro.to_numpy()) / _DAY
 
 

@@ -6,73 +6,48 @@ at any size: distinct values are counted only where they decide something.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nearfold.columns.dates import as_days, cyclic_parts, find_format, is_ambiguous, parse
-from nearfold.columns.frames import show
-from nearfold.columns.kinds import Kind
+from nearfold.columns.dates import find_format
+from nearfold.columns.frames import plainly_named, show
+from nearfold.columns.ids import is_counter_name, is_id_name, judge_whole_numbers
+from nearfold.columns.kinds import Facts, Kind
+from nearfold.columns.words import (
+    as_words,
+    judge_dates,
+    judge_text,
+    judge_words,
+    judge_written_dates,
+)
+from nearfold.errors import InputError
 from nearfold.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
 
-_ID_NAME = re.compile(
-    r"(.*[_ .-])?(ids?|uuid|guid|key|rowid|row_?names?)|column_1|.*(编号|編號|番号)", re.IGNORECASE
-)
-_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
-_COUNTER_NAME = re.compile(
-    r"(.*[_ .-])?(index|idx|row|rownum|number|num|nr|no|serial|individual|subject|patient|household"
-    r"|person|respondent|participant|case|obs|observation|sample|student|customer|user|account)"
-    r"|.*(序号|序號)",
-    re.IGNORECASE,
-)
-_UUID = r"(?i)^\{?[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\}?$"
-_LEADING_ZERO = r"^[+-]?0[0-9]"
-_MANY_DIGITS = r"^[+-]?[0-9]{16,}$"
-_IMAGE_PATH = r"(?i)\.(png|jpe?g|bmp|gif|webp)$"
+_NUMBERS = Message("columns.numbers")
 _IMAGE_MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF")
-_FEW = 20  # distinct ids: fewer are categories, and counters of so few rows come by chance
-_MOSTLY = 0.9  # share of numbers from which a mixed column is one of numbers
-_MOST_WORDS = 10  # different words in it
-_LONGEST_EXACT = 2**53  # whole numbers beyond it are names, not measures
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What was seen of one column."""
-
-    name: str
-    kind: Kind
-    reason: Message
-    n_rows: int
-    n_missing: int = 0
-    n_distinct: int | None = None
-    example: str = ""
-    constant: bool = False
-    details: dict[str, Any] = field(default_factory=dict)  # what it takes to read the cells
 
 
 def measure(frame: pl.DataFrame, kinds: dict[str, Kind] | None = None) -> list[Facts]:
     """The facts of each column; `kinds` are those that somebody who knows has named."""
-    given = frame.columns
-    numeric = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
+    named = kinds or {}
+    columns = frame.get_columns()
+    numeric = [i for i, column in enumerate(columns) if column.dtype.is_numeric()]
     summary = _summarise(frame, numeric)
     found = []
-    for i, name in enumerate(given):
-        column, named = frame.to_series(i), (kinds or {}).get(name)
-        if named is not None:
-            found.append(_as_named(column, named))
-        elif i in summary:
-            found.append(_number(column, *summary[i]))
-        else:
-            found.append(_other(column))
+    for i, held in enumerate(columns):
+        name = held.name
+        column = plainly_named(held)
+        facts = _number(column, *summary[i]) if i in summary else _other(column)
+        facts = _as_named(column, named[name], facts) if name in named else facts
+        found.append(facts if facts.name == name else replace(facts, name=name))
     return found
 
 
 def _summarise(frame: pl.DataFrame, numeric: list[int]) -> dict[int, tuple[int, Any, Any]]:
-    """Missing cells, smallest and largest value of each column of numbers, all together."""
+    """Missing and infinite cells, smallest and largest finite value of each column of numbers."""
     import polars as pl
     import polars.selectors as cs
 
@@ -80,194 +55,120 @@ def _summarise(frame: pl.DataFrame, numeric: list[int]) -> dict[int, tuple[int, 
         return {}
     # By number: to polars a name such as "*" or "^a.*$" is a pattern.
     part = pl.DataFrame([frame.to_series(i).alias(str(i)) for i in numeric])
-    floats = part.select(cs.float())
-    if floats.width:
-        part = part.with_columns(floats.select(pl.when(pl.all().is_finite()).then(pl.all())))
-    rows = [part.select(e).row(0) for e in (pl.all().null_count(), pl.all().min(), pl.all().max())]
-    return {i: (int(n), low, high) for i, n, low, high in zip(numeric, *rows, strict=True)}
+    rows = zip(part.null_count().row(0), part.min().row(0), part.max().row(0), strict=True)
+    found = dict(zip(numeric, rows, strict=True))
+    finite = part.select(cs.float().is_finite().sum())
+    counts = finite.row(0) if finite.width else ()
+    for name, n_finite in zip(finite.columns, counts, strict=True):
+        i = int(name)
+        if n_finite + found[i][0] < part.height:
+            known = part.get_column(name).filter(part.get_column(name).is_finite())
+            found[i] = (part.height - n_finite, known.min(), known.max())
+    return found
 
 
 def _number(column: pl.Series, missing: int, low: Any, high: Any) -> Facts:
     n, name = len(column), column.name
-    reason = Message("columns.numbers")
     if missing == n:
         return Facts(name, Kind.OTHER, Message("columns.empty"), n, missing)
-    example = f"{low:.6g}"
-    if low == high:
-        return Facts(name, Kind.NUMBER, reason, n, missing, 1, example, constant=True)
-    if not column.dtype.is_integer():
-        return Facts(name, Kind.NUMBER, reason, n, missing, None, example)
-    found = _whole_number_id(column, missing, int(low), int(high))
-    return found or Facts(name, Kind.NUMBER, reason, n, missing, None, str(low))
+    plain = Facts(name, Kind.NUMBER, _NUMBERS, n, missing, None, f"{low:.6g}")
+    if low == high and n > 1:
+        return replace(plain, n_distinct=1, constant=True)
+    whole = column if column.dtype.is_integer() else _as_whole(column)
+    judged = None if whole is None else judge_whole_numbers(whole, missing, int(low), int(high))
+    if judged is None:
+        return plain
+    kind, reason, distinct = judged
+    return replace(plain, kind=kind, reason=reason, n_distinct=distinct, example=str(int(low)))
 
 
-def _whole_number_id(column: pl.Series, missing: int, low: int, high: int) -> Facts | None:
-    """Whole numbers that name rows or groups of rows, by their name and their values."""
-    n, name = len(column), column.name.strip()
-    by_name = bool(_ID_NAME.fullmatch(name) or _CAMEL_ID.fullmatch(name))
-    counts = bool(_COUNTER_NAME.fullmatch(name))
-    long = max(-low, high) > _LONGEST_EXACT
-    may_count_rows = missing == 0 and low in (0, 1) and high - low == n - 1 and n >= _FEW
-    if not (by_name or counts or long or may_count_rows):
+def _as_whole(column: pl.Series) -> pl.Series | None:
+    """A column of floats that is called an id and holds whole numbers: pandas writes ids with gaps
+    so.
+    """
+    import polars as pl
+
+    if not (is_id_name(column.name) or is_counter_name(column.name)):
         return None
-    distinct = int(column.drop_nulls().n_unique())
-    facts = {"n_missing": missing, "n_distinct": distinct, "example": str(low)}
-    if by_name and distinct < min(_FEW, n):
-        few = Message("columns.id_of_few", n=distinct)
-        return Facts(column.name, Kind.CATEGORY, few, n, **facts)  # type: ignore[arg-type]
-    reason = None
-    if by_name:
-        reason = Message("columns.id_by_name", distinct=distinct)
-    elif long:
-        reason = Message("columns.id_long")
-    elif may_count_rows and column.is_sorted():
-        reason = Message("columns.id_counts")
-    elif counts and distinct >= _FEW and high - low + 1 == distinct:
-        reason = Message("columns.id_by_name", distinct=distinct)
-    return None if reason is None else Facts(column.name, Kind.ID, reason, n, **facts)  # type: ignore[arg-type]
+    whole = column.cast(pl.Int64, strict=False)
+    finite = column.filter(column.is_finite())
+    return whole if bool((finite == finite.round()).all()) else None
 
 
 def _other(column: pl.Series) -> Facts:
     import polars as pl
 
-    n, name, held = len(column), column.name, column.dtype
-    missing = column.null_count()
+    n, name, held, missing = len(column), column.name, column.dtype, column.null_count()
     if missing == n:
         return Facts(name, Kind.OTHER, Message("columns.empty"), n, missing)
+    useless = Facts(name, Kind.OTHER, Message("columns.nested"), n, missing)
     present = column.drop_nulls()
     example = show(present[0])[1:-1]
     if held == pl.Boolean:
-        one = present.n_unique() == 1
-        reason = Message("columns.yes_no")
-        return Facts(name, Kind.BOOLEAN, reason, n, missing, None, example, one)
+        one = present.n_unique() == 1 and n > 1
+        return Facts(name, Kind.BOOLEAN, Message("columns.yes_no"), n, missing, None, example, one)
+    if held == pl.Duration:
+        one = present.n_unique() == 1 and n > 1
+        return Facts(name, Kind.NUMBER, Message("columns.spans"), n, missing, None, example, one)
     if held.is_temporal():
-        return _dates(column, missing, example, {})
+        return judge_dates(column, example)
     if isinstance(held, pl.List | pl.Array):
-        return _vectors(column, missing)
+        width = _width(present)
+        if width is None:
+            return useless
+        reason = Message("columns.vectors", n=width)
+        return replace(useless, kind=Kind.EMBEDDING, reason=reason, details={"width": width})
     if held == pl.Binary:
         image = all(bytes(v).startswith(_IMAGE_MAGIC) for v in present.head(20))
-        kind = Kind.IMAGE if image else Kind.OTHER
-        return Facts(
-            name, kind, Message("columns.images" if image else "columns.nested"), n, missing
-        )
+        reason = Message("columns.images")
+        return replace(useless, kind=Kind.IMAGE, reason=reason) if image else useless
     if isinstance(held, pl.Enum):
-        levels = held.categories.to_list()
-        reason = Message("columns.ordered", levels=levels[:6])
-        one = present.n_unique() == 1
-        return Facts(
-            name, Kind.ORDERED, reason, n, missing, len(levels), example, one, {"levels": levels}
-        )
-    if held not in (pl.String, pl.Categorical):
-        return Facts(name, Kind.OTHER, Message("columns.nested"), n, missing)
-    return _words(column.cast(pl.String), missing)
+        return _ordered(column, example)
+    if held == pl.Categorical:
+        return judge_words(column.cast(pl.String))
+    return judge_text(column) if held == pl.String else useless
 
 
-def _dates(column: pl.Series, missing: int, example: str, details: dict[str, Any]) -> Facts:
-    days = as_days(column)
-    parts = cyclic_parts(days)
-    details = {**details, "parts": parts}
-    reason = Message("columns.dates")
-    one = column.drop_nulls().n_unique() == 1
-    return Facts(column.name, Kind.DATE, reason, len(column), missing, None, example, one, details)
-
-
-def _vectors(column: pl.Series, missing: int) -> Facts:
-    import polars as pl
-
+def _ordered(column: pl.Series, example: str) -> Facts:
     held: Any = column.dtype
-    widths = [held.size] if isinstance(held, pl.Array) else column.drop_nulls().list.len().unique()
-    inner = held.inner
-    if len(widths) == 1 and inner.is_numeric() and int(widths[0]) > 0:
-        width = int(widths[0])
-        reason = Message("columns.vectors", n=width)
-        return Facts(
-            column.name, Kind.EMBEDDING, reason, len(column), missing, details={"width": width}
-        )
-    return Facts(column.name, Kind.OTHER, Message("columns.nested"), len(column), missing)
+    levels = held.categories.to_list()
+    one = column.drop_nulls().n_unique() == 1 and len(column) > 1
+    reason = Message("columns.ordered", levels=levels[:6])
+    return Facts(column.name, Kind.ORDERED, reason, len(column), column.null_count(), len(levels),
+                 example, one, {"levels": levels})  # fmt: skip
 
 
-def _words(column: pl.Series, missing: int) -> Facts:
-    """Text: numbers with a few words among them, dates, categories, ids or sentences."""
-    n, name = len(column), column.name
-    present = column.drop_nulls()
-    example = show(present[0])[1:-1]
-    facts: dict[str, Any] = {"n_missing": missing, "example": example}
-    as_number = _mostly_numbers(column, present)
-    if as_number is not None:
-        return Facts(name, Kind.NUMBER, as_number, n, **facts)
-    form = find_format(present)
-    if form is not None:
-        found = _dates(parse(column, form), missing, example, {"format": form})
-        if is_ambiguous(present, form):
-            return replace(found, reason=Message("columns.dates_ambiguous", example=show(example)))
-        return found
-    distinct = int(present.n_unique())
-    facts["n_distinct"] = distinct
-    if distinct == 1:
-        reason = Message("columns.categories", n=1)
-        return Facts(name, Kind.CATEGORY, reason, n, constant=True, **facts)
-    return _categories_or_names(present, n, facts)
-
-
-def _mostly_numbers(column: pl.Series, present: pl.Series) -> Message | None:
-    """Why a text column is one of numbers, if it is; cells that are not are counted."""
+def _width(present: pl.Series) -> int | None:
+    """How many numbers each cell of a column of vectors has, if all have as many."""
     import polars as pl
 
-    text = present.str.strip_chars()
-    number = text.cast(pl.Float64, strict=False).fill_nan(None)
-    lost = number.null_count()
-    if lost > (1 - _MOSTLY) * len(present):
+    held: Any = present.dtype
+    if not held.inner.is_numeric():
         return None
-    if text.str.contains(_LEADING_ZERO).any() or text.str.contains(_MANY_DIGITS).any():
-        return None  # written so on purpose: a code, not a measure
-    if lost == 0:
-        return Message("columns.numbers_as_text")
-    words = text.filter(number.is_null())
-    if words.n_unique() > _MOST_WORDS:
-        return None
-    row = column.str.strip_chars().index_of(words[0])
-    return Message("columns.mostly_numbers", lost=lost, n=len(present), word=show(words[0]),
-                   row=int(row or 0) + 1)  # fmt: skip
+    widths = [held.size] if isinstance(held, pl.Array) else present.list.len().unique().to_list()
+    return int(widths[0]) if len(widths) == 1 and widths[0] > 0 else None
 
 
-def _categories_or_names(present: pl.Series, n: int, facts: dict[str, Any]) -> Facts:
-    name, distinct = present.name, facts["n_distinct"]
-    all_differ = distinct == len(present)
-    stripped = name.strip()
-    by_name = bool(_ID_NAME.fullmatch(stripped) or _CAMEL_ID.fullmatch(stripped))
-    if all_differ and present.str.contains(_UUID).all():
-        return Facts(name, Kind.ID, Message("columns.id_uuid"), n, **facts)
-    if by_name and distinct >= min(_FEW, n):
-        return Facts(name, Kind.ID, Message("columns.id_by_name", distinct=distinct), n, **facts)
-    if present.head(50).str.contains(_IMAGE_PATH).all() and present.str.contains(_IMAGE_PATH).all():
-        return Facts(name, Kind.TEXT, Message("columns.image_paths"), n, **facts)
-    if distinct <= 2 or 2 * distinct <= len(present):
-        return Facts(name, Kind.CATEGORY, Message("columns.categories", n=distinct), n, **facts)
-    if all_differ and not present.str.contains(r"\s").any():
-        return Facts(name, Kind.ID, Message("columns.id_names"), n, **facts)
-    return Facts(name, Kind.TEXT, Message("columns.text", n=distinct), n, **facts)
-
-
-def _as_named(column: pl.Series, kind: Kind) -> Facts:
-    """The facts of a column whose kind was named."""
+def _as_named(column: pl.Series, kind: Kind, found: Facts) -> Facts:
+    """The facts of a column whose kind was named; they must allow it."""
     import polars as pl
 
-    n, name, missing = len(column), column.name, column.null_count()
-    found = measure(column.to_frame())[0]
-    if found.kind == kind and kind not in (Kind.CATEGORY, Kind.ORDERED):
+    if found.n_missing == found.n_rows or (found.kind == kind and kind != Kind.CATEGORY):
         return found
-    reason = Message("columns.named")
-    example = found.example
+    named = replace(found, kind=kind, reason=Message("columns.named"), details={})
+    if kind in (Kind.TEXT, Kind.ID, Kind.OTHER):
+        return named
     present = column.drop_nulls()
-    details: dict[str, Any] = {}
-    if kind == Kind.DATE and column.dtype == pl.String:
-        form = find_format(present)
-        return _dates(parse(column, form), missing, example, {"format": form}) if form else found
-    if kind == Kind.DATE and not column.dtype.is_temporal():
-        return found
-    distinct = (
-        int(present.n_unique()) if kind in (Kind.CATEGORY, Kind.ORDERED) and len(present) else None
-    )
-    if kind == Kind.ORDERED:
-        details["levels"] = found.details.get("levels") or [str(v) for v in present.unique().sort()]
-    return Facts(name, kind, reason, n, missing, distinct, example, found.constant, details)
+    if kind == Kind.DATE and column.dtype == pl.String and (form := find_format(present)):
+        return judge_written_dates(column, form)
+    nested = found.kind in (Kind.EMBEDDING, Kind.IMAGE) or found.reason.id == "columns.nested"
+    if kind in (Kind.CATEGORY, Kind.ORDERED) and not nested:
+        distinct = int(present.n_unique())
+        levels = sorted(as_words(column).drop_nulls().unique().to_list())
+        details = {"levels": levels} if kind == Kind.ORDERED else {}
+        return replace(named, n_distinct=distinct, details=details)
+    numeric = column.dtype.is_numeric() or column.dtype in (pl.String, pl.Categorical, pl.Boolean)
+    if kind in (Kind.NUMBER, Kind.BOOLEAN) and (numeric or column.dtype == pl.Duration):
+        return named
+    raise InputError(Message("columns.cannot_be", name=show(column.name), kind=kind.shown,
+                             why=found.reason))  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from nearfold.messages import Message
 
@@ -45,3 +47,18 @@ class Role(StrEnum):
 
 
 USABLE = frozenset(Kind) - {Kind.TEXT, Kind.ID, Kind.OTHER}  # kinds that can be a feature
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was seen of one column."""
+
+    name: str
+    kind: Kind
+    reason: Message
+    n_rows: int
+    n_missing: int = 0
+    n_distinct: int | None = None
+    example: str = ""
+    constant: bool = False
+    details: dict[str, Any] = field(default_factory=dict)  # what it takes to read the cells

@@ -25,7 +25,6 @@ training.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
@@ -35,51 +34,20 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.columns.cells import (
-    MISSING,
-    UNSEEN,
-    Cells,
-    cells_of_array,
-    column_names,
-    read_cells,
-)
+from nearfold.columns.cells import Cells, cells_of, read_cells
+from nearfold.columns.converters import UNSEEN
+from nearfold.columns.encodings import can_use_targets, check_answers, indicators, target_means
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind
-from nearfold.errors import InputError, NonFiniteError
+from nearfold.columns.preparation_state import STATE, join_specs, split_specs
+from nearfold.columns.refusals import refuse_gaps, refuse_overflow
+from nearfold.columns.scaling import blocks, filled, learn_fill, learn_range, learn_scale
+from nearfold.columns.specs import Spec, column_names, find_fault_among, source_names
+from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
-from nearfold.state import State, array, list_of, names, require, size, text
 
 MISSING_RULES = ("median", "mean", "zero", "drop", "error")
-_MOST_LEVELS = 100  # indicators of one category; the others are grouped
-_RARE = 0.001  # share of the rows below which a level is grouped, and never fewer than 2 rows
-_CLIP = 1e-300
-
-
-def _check_names(values: dict[str, Any], sizes: dict[str, int]) -> None:
-    found = values.get("feature_names_in_")
-    if found is not None:
-        require(len(set(found.tolist())) == len(found), "a name that occurs twice")
-    for spec in values["columns_"]:
-        require(isinstance(spec, dict) and {"name", "kind"} <= set(spec), "columns: not specified")
-        require(spec["kind"] in list(Kind), "columns: an unknown kind")
-    coded = [spec for spec in values["columns_"] if spec["kind"] == Kind.CATEGORY]
-    require(
-        len(coded) == len(values["levels_"]) == len(values["tables_"]), "levels that do not fit"
-    )
-    for known, table in zip(values["levels_"], values["tables_"], strict=True):
-        require(len(table) == len(known) + 2, "an encoding that does not fit its levels")
-    if coded or values.get("feature_names_in_") is not None:
-        require(
-            _widths(values["columns_"]) == sizes.get("p", 0), "numbers that do not fit the columns"
-        )
-
-
-def _widths(specs: Sequence[dict[str, Any]]) -> int:
-    try:
-        return sum(len(column_names(spec)) for spec in specs if spec["kind"] != Kind.CATEGORY)
-    except (KeyError, TypeError, ValueError):
-        return -1
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -105,7 +73,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     ----------
     feature_names_in_ : names of the columns that are read, if it was fitted on a table with names.
     n_features_in_ : how many there are.
-    columns_ : the specification of each feature.
+    names_, kinds_, details_ : name and kind of each feature, and what else it takes to read those
+        that are not plain columns; empty if it was fitted on an array.
+    columns_ : the same as a list of specifications.
     fill_, centre_, scale_ : for each number, what replaces missing values, and its scaling.
     levels_, tables_ : for each category, its words and the row of numbers that each stands for;
         the last two rows are those of an unknown and of a missing word.
@@ -120,19 +90,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         "category_weight": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
-    fitted_state = State(
-        _check_names,
-        ("feature_names_in_",),
-        n_features_in_=size("d", 1),
-        feature_names_in_=names("d"),
-        columns_=list_of(lambda value, sizes: require(isinstance(value, dict), "not a column")),
-        fill_=array("p"),
-        centre_=array("p"),
-        scale_=array("p", above=0),
-        levels_=list_of(array("*", "any")),
-        tables_=list_of(array("* *")),
-        dtype_=text("float32", "float64"),
-    )
+    fitted_state = STATE
 
     def __init__(
         self,
@@ -151,16 +109,29 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self.category_weight = category_weight
         self.random_state = random_state
 
+    @property
+    def columns_(self) -> list[Spec]:
+        """The specification of each feature; none if it was fitted on an array."""
+        check_is_fitted(self, "names_")
+        return join_specs(self.names_, self.kinds_, self.details_)
+
     def fit(self, frame: Any, y: Any = None) -> TablePreparation:
         """Learn from the training rows (and their answers, for categories="target")."""
-        self._validate_params()
-        self.fit_cells(self._read_first(frame), y)
+        self._fit(frame, y)
         return self
 
     def fit_transform(self, frame: Any, y: Any = None, **fit_params: Any) -> Any:
         """`fit`, and the training rows encoded."""
+        return self._fit(frame, y)
+
+    def _fit(self, frame: Any, y: Any) -> Floats:
         self._validate_params()
-        return self.fit_cells(self._read_first(frame), y)
+        if is_frame(frame):
+            specs = self._specify(frame)
+            return self.fit_cells(read_cells(frame, specs), y, specs)
+        if self.columns is not None:
+            raise InputError("columns are named, and an array has no names: give a table.")
+        return self.fit_cells(cells_of(frame), y, [])
 
     def transform(self, frame: Any) -> Floats:
         """The features as an array of floats; `rows_kept` tells which rows missing="drop" keeps."""
@@ -169,140 +140,95 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def read(self, frame: Any) -> Cells:
         """The cells of new rows, matched by name, nothing filled or encoded yet."""
         check_is_fitted(self)
-        if is_frame(frame) and self.columns_:
+        if is_frame(frame) and len(self.names_):
             return read_cells(frame, self.columns_, self.levels_)
-        cells = self._read_array(frame)
-        if cells.numbers.shape[1] != self.n_features_in_:
+        cells = cells_of(frame)
+        if self.levels_ or cells.numbers.shape[1] != len(self.fill_):
             raise InputError(
-                f"the array has {cells.numbers.shape[1]:,} columns, where {self.n_features_in_:,} "
-                "are expected."
+                f"the array has {cells.numbers.shape[1]:,} columns, where "
+                + ("a table with names is" if self.levels_ else f"{len(self.fill_):,} are")
+                + " expected."
             )
         return cells
 
-    def _read_first(self, frame: Any) -> Cells:
-        """The cells of the training rows; which columns they are in is settled here."""
-        for stale in ("feature_names_in_", "n_features_in_"):
-            self.__dict__.pop(stale, None)
-        if not is_frame(frame):
-            if self.columns is not None:
-                raise InputError("columns are named, and an array has no names: give a table.")
-            cells = self._read_array(frame)
-            self.columns_ = []
-        else:
-            self.columns_ = self._specify(frame)
-            cells = read_cells(frame, self.columns_)
-        return cells
-
-    def _read_array(self, X: Any) -> Cells:
-        if is_frame(X):  # fitted on an array: the columns have numbers only
-            from nearfold.columns.frames import as_polars
-
-            table = as_polars(X)
-            specs = [{"name": name, "kind": Kind.NUMBER.value} for name in table.columns]
-            return read_cells(table, specs)
-        try:
-            array = np.asarray(X)
-            if array.dtype.kind not in "fiub":
-                array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                "this is neither a table with names nor an array of numbers."
-            ) from None
-        if array.ndim != 2:
-            raise InputError(f"the array has {array.ndim} axes; rows and columns are expected.")
-        if array.dtype not in (np.float32, np.float64):
-            array = array.astype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)
-        return cells_of_array(array)
-
-    def _specify(self, frame: Any) -> list[dict[str, Any]]:
+    def _specify(self, frame: Any) -> list[Spec]:
+        """The specifications of the features: as given, or as inferred."""
         from nearfold.columns.schema import infer_schema
 
-        given = self.columns
-        if given is not None and all(isinstance(entry, dict) for entry in given):
+        given = None if self.columns is None else list(self.columns)
+        if given and all(isinstance(entry, dict) for entry in given):
+            fault = find_fault_among(given)
+            if fault is not None:
+                raise InputError(Message("columns.bad_spec", name=show(fault[0]), why=fault[1]))
             return [dict(entry) for entry in given]
         wanted = None if given is None else [str(name) for name in given]
         if wanted is not None and len(set(wanted)) < len(wanted):
             raise InputError("a feature is named twice.")
         schema = infer_schema(frame, features=wanted)
-        features = {column.name: column.spec() for column in schema.features()}
-        if not features:
-            why = [
-                Message("columns.look_at", name=show(c.name), why=c.reason)
-                for c in schema.columns[:3]
-            ]
-            raise InputError(Message("columns.no_features", why=why))
-        return [features[name] for name in wanted] if wanted else list(features.values())
+        found = [column.spec() for column in schema.features()]
+        if not found:
+            why = [Message("columns.look_at", name=show(c.name), why=c.reason)
+                   for c in schema.columns[:3]]  # fmt: skip
+            raise InputError(
+                Message("columns.no_features", why=why or Message("columns.no_columns"))
+            )
+        place = {name: i for i, name in enumerate(wanted or ())}
+        return sorted(found, key=lambda s: min(place.get(name, 0) for name in source_names(s)))
 
-    def fit_cells(
-        self, cells: Cells, y: Any = None, columns: list[dict[str, Any]] | None = None
-    ) -> Floats:
+    def fit_cells(self, cells: Cells, y: Any = None, columns: Sequence[Spec] = ()) -> Floats:
         """Learn from cells that were read before (`columns`: as what); returns them encoded."""
-        if columns is not None:
-            self.columns_ = columns
+        y = None if y is None else check_answers(y, len(cells))
+        if self.missing == "drop":
+            kept = ~cells.gaps()
+            cells, y = cells.take(kept), y if y is None else y[kept]
         if len(cells) == 0 or not cells.parts:
             raise InputError(
                 f"the table has no {'columns' if len(cells) else 'rows'} to learn from."
             )
-        if self.columns_ and cells.named:
-            members = [n for spec in self.columns_ for n in spec.get("members", [spec["name"]])]
-            self.feature_names_in_ = np.asarray(members, dtype=object)
+        self._keep_names(cells, columns)
+        self._learn_numbers(cells)
+        return self._joined(cells, self._learn_categories(cells, y))
+
+    def _keep_names(self, cells: Cells, columns: Sequence[Spec]) -> None:
+        self.names_, self.kinds_, self.details_ = split_specs(columns)
+        self.__dict__.pop("feature_names_in_", None)
+        if columns:
+            members = [name for spec in columns for name in source_names(spec)]
+            same = members == self.names_.tolist()  # then one array of names is enough in a file
+            self.feature_names_in_ = self.names_ if same else np.asarray(members, dtype=object)
         self.n_features_in_ = len(getattr(self, "feature_names_in_", cells.parts))
         self.dtype_ = cells.numbers.dtype.name
-        self.levels_ = list(cells.levels)
-        self._learn_numbers(cells)
-        coded = [part for part in cells.parts if part.is_coded]
-        self.tables_ = []
-        own: list[Floats] = []  # the training rows' own encodings
-        for part in coded:
-            codes, n_levels = cells.codes[:, part.start], len(cells.levels[part.start])
-            if self.categories == "target" and y is not None and n_levels > 2:
-                table, values = _target_table(codes, n_levels, y, self.random_state)
-                factor = self._target_factor(values)
-            else:
-                table, values = _indicator_table(codes, n_levels), None
-                factor = self._indicator_factor(table.shape[1])
-            self.tables_.append(table * factor)
-            own.append(self.tables_[-1][codes] if values is None else values * factor)
-        return self._joined(cells, own)
 
     def _learn_numbers(self, cells: Cells) -> None:
         p = cells.numbers.shape[1]
-        self.fill_, self.centre_, self.scale_ = np.zeros(p), np.zeros(p), np.ones(p)
-        bad = ~np.isfinite(cells.numbers)
-        has_gaps = np.asarray(bad.any(axis=0))
-        if has_gaps.any() and self.missing == "error":
-            raise NonFiniteError(describe_missing(cells, bad))
-        # Also where these rows have no gap: new rows may have one.
-        for j in range(p) if self.missing in ("median", "mean") else ():
-            column = cells.numbers[:, j]
-            known = (column[~bad[:, j]] if has_gaps[j] else column).astype(np.float64)
-            if len(known):  # a column without any value in these rows is 0
-                size = max(float(np.abs(known).max()), 1.0)  # sums of 1e308 would overflow
-                middle = np.mean if self.missing == "mean" else np.median
-                self.fill_[j] = middle(known / size) * size if size > 1e300 else middle(known)
-        if self.numbers == "raw" or p == 0:
-            return
-        rows = self._filled(cells.numbers)
-        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-        if self.numbers == "range":
-            self.centre_, reach = low, high / 2 - low / 2
-            self.scale_ = np.where(reach > _CLIP, np.minimum(2 * reach, np.finfo(float).max), 1.0)
-            return
-        unit = np.maximum(np.maximum(-low, high), _CLIP)  # so that no square overflows
-        self.centre_ = (rows / unit).mean(axis=0, dtype=np.float64) * unit
-        spread = np.sqrt((((rows - self.centre_) / unit) ** 2).mean(axis=0)) * unit
-        for part in cells.parts:
-            own = slice(part.start, part.stop)
-            if part.kind == Kind.BOOLEAN:  # as far apart as the levels of a category
-                spread[own] = np.sqrt(0.5)
-            if part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
-                spread[own] = np.sqrt((spread[own] ** 2).mean())
-            elif part.kind == Kind.DATE:  # sine and cosine together count as one number
-                for pair in range(part.start + 1, part.stop, 2):
-                    spread[pair : pair + 2] = np.sqrt((spread[pair : pair + 2] ** 2).sum())
-        # A column that varies by rounding only is not blown up.
-        noise = 10 * np.finfo(rows.dtype).eps * np.maximum(np.abs(low), np.abs(high))
-        self.scale_ = np.where(spread > noise, spread, 1.0)
+        if self.missing == "error":
+            refuse_gaps(cells)
+        self.fill_ = learn_fill(cells.numbers, self.missing)
+        self.centre_, self.scale_ = np.zeros(p), np.ones(p)
+        if self.numbers == "range" and p:
+            self.centre_, self.scale_ = learn_range(cells.numbers, self.fill_)
+        if self.numbers == "scale" and p:
+            own = [part for part in cells.parts if not part.is_coded]
+            self.centre_, self.scale_ = learn_scale(cells.numbers, self.fill_, own)
+
+    def _learn_categories(self, cells: Cells, y: Any) -> list[Floats]:
+        """Learn the table of each category; returns the training rows' own encodings."""
+        self.levels_ = list(cells.levels)
+        self.tables_ = []
+        own: list[Floats] = []
+        if self.categories == "target" and self.levels_ and y is None:
+            raise InputError("categories='target' encodes by the answers: give y to fit.")
+        by_target = self.categories == "target" and y is not None and can_use_targets(y)
+        for codes, levels in zip(cells.codes.T, cells.levels, strict=True):
+            if by_target and len(levels) > 2:
+                table, values = target_means(codes, len(levels), y, self.random_state)
+                factor = self._target_factor(values)
+            else:
+                table = indicators(codes, len(levels))
+                values, factor = table[codes], self._indicator_factor(table.shape[1])
+            self.tables_.append(table * factor)
+            own.append(values * factor)
+        return own
 
     def _indicator_factor(self, width: int) -> float:
         """What the indicators of a category are multiplied by; two levels have one of them."""
@@ -315,7 +241,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _target_factor(self, values: Floats) -> float:
         """What the target means of a category are multiplied by."""
         total = float(values.var(axis=0).sum())
-        if self.numbers != "scale" or not total > _CLIP:
+        if self.numbers != "scale" or not total > 1e-20:  # a category that is the same in all rows
             return 1.0
         return float(np.sqrt(self.category_weight / total))
 
@@ -323,39 +249,39 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Cells as numbers, missing ones filled, categories encoded."""
         check_is_fitted(self)
         if self.missing == "error":
-            bad = ~np.isfinite(cells.numbers)
-            if bad.any():
-                raise NonFiniteError(describe_missing(cells, bad, "columns.missing_in_new"))
-        coded = [part for part in cells.parts if part.is_coded]
-        tables = zip(coded, self.tables_, strict=True)
-        return self._joined(cells, [table[cells.codes[:, part.start]] for part, table in tables])
+            refuse_gaps(cells, "columns.missing_in_new")
+        if self.missing == "drop":
+            cells = cells.take(~cells.gaps())
+        coded = zip(cells.codes.T, self.tables_, strict=True)
+        return self._joined(cells, [table[codes] for codes, table in coded])
 
     def _joined(self, cells: Cells, encoded: list[Floats]) -> Floats:
-        rows = cells.numbers
-        if self.missing == "drop":
-            kept = np.isfinite(rows).all(axis=1)
-            rows, encoded = rows[kept], [values[kept] for values in encoded]
-        rows = self._filled(rows)
-        if self.numbers != "raw":
-            rows = ((rows - self.centre_) / self.scale_).astype(rows.dtype, copy=False)
-        if not encoded:
-            return rows
-        return np.hstack([rows, *(values.astype(rows.dtype, copy=False) for values in encoded)])
-
-    def _filled(self, rows: Floats) -> Floats:
-        bad = ~np.isfinite(rows)
-        return np.where(bad, self.fill_.astype(rows.dtype), rows) if bad.any() else rows
+        """Numbers, filled and scaled a block of rows at a time, and the encoded categories."""
+        n, p = cells.numbers.shape
+        if self.numbers == "raw" and not encoded and self.dtype_ == cells.numbers.dtype:
+            return filled(cells.numbers, self.fill_)
+        dtype = np.result_type(cells.numbers.dtype, np.dtype(self.dtype_))
+        found = np.empty((n, p + sum(values.shape[1] for values in encoded)), dtype=dtype)
+        for rows in blocks(n, p):
+            block = filled(cells.numbers[rows], self.fill_)
+            if self.numbers != "raw":
+                with np.errstate(over="ignore"):
+                    block = ((block - self.centre_) / self.scale_).astype(dtype)
+                refuse_overflow(cells, block)
+            found[rows, :p] = block
+        for values in encoded:
+            found[:, p : p + values.shape[1]] = values
+            p += values.shape[1]
+        return found
 
     def rows_kept(self, frame: Any) -> Array:
         """Which rows `transform` returns: all, but for missing="drop" those without gaps."""
-        numbers = self.read(frame).numbers
-        if self.missing != "drop":
-            return np.ones(len(numbers), dtype=bool)
-        return np.asarray(np.isfinite(numbers).all(axis=1))
+        cells = self.read(frame)
+        return ~cells.gaps() if self.missing == "drop" else np.ones(len(cells), dtype=bool)
 
     def unseen(self, cells: Cells) -> list[Message]:
-        """What is to be said of categories in new rows that the training rows did not have."""
-        found = []
+        """What is to be said of new rows: cells that cannot be read, categories never seen."""
+        found = list(cells.notices)
         for part in cells.parts:
             if part.is_coded and (n := int((cells.codes[:, part.start] == UNSEEN).sum())):
                 found.append(Message("columns.unseen", name=show(part.name), n=n))
@@ -364,15 +290,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     @property
     def origin(self) -> Ints:
         """For each column of the result, the number of the feature it comes from."""
-        check_is_fitted(self)
-        numbers, coded, at = [], [], 0
-        for i, spec in enumerate(self.columns_ or [{"kind": Kind.NUMBER}] * self.n_features_in_):
-            if spec["kind"] == Kind.CATEGORY:
-                coded += [i] * self.tables_[at].shape[1]
-                at += 1
-            else:
-                numbers += [i] * (len(column_names(spec)) if self.columns_ else 1)
-        return np.asarray(numbers + coded, dtype=np.int64)
+        if not self.columns_:
+            return np.arange(self.n_features_in_)
+        numbers = [(i, len(column_names(s))) for i, s in enumerate(self.columns_)
+                   if s["kind"] != Kind.CATEGORY]  # fmt: skip
+        coded = zip(np.flatnonzero(self.kinds_ == Kind.CATEGORY.value), self.tables_, strict=True)
+        widths = numbers + [(int(i), table.shape[1]) for i, table in coded]
+        return np.repeat([i for i, _ in widths], [width for _, width in widths])
 
     @property
     def _n_features_out(self) -> int:  # scikit-learn's name for the number of columns it gives
@@ -380,81 +304,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the columns of the array."""
-        check_is_fitted(self)
-        if not self.columns_:
-            given = input_features if input_features is not None else None
-            shown = [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(given)
+        specs = self.columns_
+        if not specs:
+            numbered = [f"x{j}" for j in range(self.n_features_in_)]
+            shown = numbered if input_features is None else list(input_features)
             return np.asarray(shown, dtype=object)
-        numbers: list[str] = []
-        coded: list[str] = []
-        at = 0
-        for spec in self.columns_:
-            if spec["kind"] != Kind.CATEGORY:
-                numbers += column_names(spec)
-                continue
-            width = self.tables_[at].shape[1]
-            coded += [f"{spec['name']}[{j}]" for j in range(width)]
-            at += 1
-        return np.asarray(numbers + coded, dtype=object)
-
-
-def _indicator_table(codes: Ints, n_levels: int) -> Floats:
-    """A row for each level, for a missing and for an unknown word; a column for each group.
-
-    Two levels need one column. Levels with few rows, and those beyond the most frequent, share one.
-    """
-    counts = np.bincount(codes[codes >= 0], minlength=n_levels)
-    least = max(2, int(np.ceil(_RARE * len(codes))))
-    order = np.argsort(-counts, kind="stable")
-    kept = [int(c) for c in order[:_MOST_LEVELS] if counts[c] >= least]
-    rare = [int(c) for c in range(n_levels) if counts[c] > 0 and c not in set(kept)]
-    groups = [[c] for c in sorted(kept)] + ([rare] if rare else [])
-    if bool((codes == MISSING).any()):
-        groups.append([n_levels])
-    if len(groups) == 2:
-        groups = groups[1:]
-    table = np.zeros((n_levels + 2, max(1, len(groups))))
-    for j, members in enumerate(groups):
-        table[members, j] = 1.0
-    # Codes of missing (-1) and unknown (-2) words index from the end: unknown, then missing.
-    table[[n_levels, n_levels + 1]] = table[[n_levels + 1, n_levels]]
-    return table
-
-
-def _target_table(codes: Ints, n_levels: int, y: Any, seed: int | None) -> tuple[Floats, Floats]:
-    """The mean answer of each level, and for the training rows that of the other rows."""
-    from sklearn.preprocessing import TargetEncoder
-
-    y = np.asarray(y)
-    kind = "continuous"
-    if y.dtype.kind not in "f":
-        kind = "binary" if len(np.unique(y)) == 2 else "multiclass"
-    encoder = TargetEncoder(target_type=kind, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classes with fewer rows than cuts: the rest are cut
-        values = np.asarray(encoder.fit_transform(codes[:, None], y), dtype=np.float64)
-    means = np.atleast_1d(np.asarray(encoder.target_mean_, dtype=np.float64))
-    table = np.tile(means[: values.shape[1]], (n_levels + 2, 1))
-    known = np.asarray(encoder.categories_[0])  # codes; MISSING among them if rows have it
-    table[known] = np.stack([np.asarray(e) for e in encoder.encodings_], axis=1)
-    return table, values
-
-
-def describe_missing(
-    cells: Cells, bad: Array, id: str = "columns.missing_cells", numbers: Ints | None = None
-) -> Message:
-    """Which numbers are missing, by column and row; `numbers`: of the rows, if not all are here."""
-    rows, columns = np.nonzero(bad)
-    rows = rows if numbers is None else numbers[rows]
-    by_column = [name for part in cells.parts if not part.is_coded for name in part.names]
-    where, times = np.unique(columns, return_counts=True)
-    named = [f"{show(by_column[j])} ({n:,})" for j, n in zip(where[:5], times[:5], strict=True)]
-    first = np.unique(rows)
-    shown = ", ".join(f"{row + 1:,}" for row in first[:5]) + (", ..." if len(first) > 5 else "")
-    more: Any = named if len(where) <= 5 else Message("words.more", names=named, n=len(where) - 5)
-    return Message(
-        id,
-        what=Message("columns.n_missing", n=len(rows)),
-        rows=Message("columns.which_rows", n=len(first), rows=shown),
-        names=more,
-    )
+        coded = [spec["name"] for spec in specs if spec["kind"] == Kind.CATEGORY]
+        names = [n for s in specs if s["kind"] != Kind.CATEGORY for n in column_names(s)]
+        for name, table in zip(coded, self.tables_, strict=True):
+            names += [f"{name}[{j}]" for j in range(table.shape[1])]
+        return np.asarray(names, dtype=object)

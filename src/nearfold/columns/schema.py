@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nearfold.columns.facts import Facts, measure
-from nearfold.columns.frames import as_polars, close_to, show, show_names
-from nearfold.columns.kinds import USABLE, Kind, Role
+from nearfold.columns.asked import check_details, given_kinds, given_roles, saved_entries
+from nearfold.columns.facts import measure
+from nearfold.columns.frames import as_polars, show, show_names
+from nearfold.columns.kinds import USABLE, Facts, Kind, Role
+from nearfold.columns.specs import make_spec
 from nearfold.errors import InputError
 from nearfold.messages import Message
 
@@ -21,7 +23,7 @@ _VECTOR_NAME = re.compile(
     r"(.*?(?:emb|embed|embedding|vec|vector|dim|latent|pc|z)[_ .-]?)(\d+)", re.I
 )
 _LEAST_VECTOR = 16  # columns of one numbered name that are an embedding
-_SAVED = ("levels", "parts", "format", "width", "members")
+_OUTLINE = 1_000  # columns of an outline
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Column:
 
     def spec(self) -> dict[str, Any]:
         """What it takes to read the cells of new rows, as plain values."""
-        return {"name": self.name, "kind": self.kind.value, **self.details}
+        return make_spec(self.name, self.kind, self.details)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; `Schema.from_dict` reads name, kind, role and what it takes to read cells."""
@@ -88,6 +90,16 @@ class Schema:
         """For JSON, and for a schema file."""
         return {"columns": [column.as_dict() for column in self.columns]}
 
+    def outline(self) -> dict[str, Any]:
+        """As `as_dict`, with no more than a thousand features and columns that are left out: for a
+        model file, which has the names of all features anyway.
+        """
+        plain = (Role.FEATURE, Role.EXCLUDED)
+        rest = [column for column in self.columns if column.role in plain]
+        most = {column.name for column in rest[:_OUTLINE]}
+        kept = [c.as_dict() for c in self.columns if c.role not in plain or c.name in most]
+        return {"columns": kept, "n_more": len(self.columns) - len(kept)}
+
     def notices(self) -> list[Message]:
         """What a person should know before trusting the result, a few lines at most."""
         groups: dict[str, list[Column]] = {}
@@ -104,7 +116,7 @@ class Schema:
                 lines.append(Message("columns.look_at", name=show(column.name), why=column.reason))
         repeated = [
             c for c in self.columns
-            if c.kind == Kind.ID and c.n_distinct and 1.5 * c.n_distinct <= c.n_rows - c.n_missing
+            if c.kind == Kind.ID and c.n_distinct and c.n_distinct < c.n_rows - c.n_missing
         ]  # fmt: skip
         if repeated and self.named(Role.GROUP) is None:
             first = repeated[0]
@@ -138,80 +150,26 @@ def infer_schema(
     saved : a schema as `Schema.as_dict` writes it; named columns and kinds overrule it.
     """
     table = as_polars(frame)
-    wanted = _kinds(table.columns, kinds, saved)
-    roles = _roles(table.columns, saved, {Role.LABEL: label, Role.TARGET: target, Role.ID: id,
-                   Role.GROUP: group, Role.TIME: time}, features, exclude)  # fmt: skip
-    facts = measure(table, {name: kind for name, (kind, _) in wanted.items()})
-    columns = []
-    for fact in facts:
-        details = wanted.get(fact.name, (None, {}))[1]
-        fact = replace(fact, details={**fact.details, **details}) if details else fact
-        columns.append(
-            _column(fact, roles.get(fact.name), features is not None, Role.ID in roles.values())
-        )
-    return Schema(tuple(_with_embeddings(columns, table)))
-
-
-def _kinds(
-    known: list[str], kinds: Mapping[str, str] | None, saved: Mapping[str, Any] | None
-) -> dict[str, tuple[Kind, dict[str, Any]]]:
-    """The kinds that were given, with the order of levels where that was given."""
-    found: dict[str, tuple[Kind, dict[str, Any]]] = {}
-    for entry in (saved or {}).get("columns", []):
-        details = {key: entry[key] for key in _SAVED if key in entry}
-        found[str(entry["name"])] = (_kind(entry["name"], entry["kind"]), details)
-    for name, text in (kinds or {}).items():
-        _require_known(name, known)
-        word, _, order = str(text).partition(":")
-        levels = [level.strip() for level in order.split("<")] if order else None
-        found[name] = (_kind(name, word), {"levels": levels} if levels else {})
-    return found
-
-
-def _kind(name: str, word: str) -> Kind:
-    try:
-        return Kind(word)
-    except ValueError:
-        known = [kind.value for kind in Kind if kind != Kind.OTHER]
-        raise InputError(
-            Message("columns.no_kind", name=show(name), kind=word, known=known)
-        ) from None
-
-
-def _roles(
-    known: list[str],
-    saved: Mapping[str, Any] | None,
-    named: dict[Role, str | None],
-    features: Sequence[str] | None,
-    exclude: Iterable[str],
-) -> dict[str, Role]:
-    """The role of each column that was named, after a look whether all exist."""
-    if isinstance(features, str) or isinstance(exclude, str):
-        raise InputError("features and exclude are lists of column names, not one name.")
-    if named[Role.LABEL] is not None and named[Role.TARGET] is not None:
-        raise InputError(Message("columns.label_and_target"))
-    roles = {
-        str(e["name"]): Role(e["role"]) for e in (saved or {}).get("columns", []) if "role" in e
+    entries = saved_entries(saved, table.columns)
+    wanted = given_kinds(table.columns, kinds, entries)
+    named = {
+        Role.LABEL: label,
+        Role.TARGET: target,
+        Role.ID: id,
+        Role.GROUP: group,
+        Role.TIME: time,
     }
-    roles = {name: role for name, role in roles.items() if name in known}
-    for role in (Role.LABEL, Role.TARGET):  # a file may have been written for another question
-        if any(named[r] is not None for r in (Role.LABEL, Role.TARGET)):
-            roles = {name: r for name, r in roles.items() if r != role}
-    asked = [(role, name) for role, name in named.items() if name is not None]
-    asked += [(Role.FEATURE, name) for name in features or ()]
-    asked += [(Role.EXCLUDED, name) for name in exclude]
-    given: dict[str, Role] = {}
-    for role, name in asked:
-        _require_known(name, known)
-        if given.setdefault(name, role) != role:
-            raise InputError(Message("columns.two_roles", name=show(name), one=given[name].shown,
-                                     other=role.shown))  # fmt: skip
-    return roles | given
-
-
-def _require_known(name: str, known: list[str]) -> None:
-    if name not in known:
-        raise InputError(Message("columns.unknown", name=show(name), near=close_to(name, known)))
+    roles = given_roles(table.columns, entries, named, features, exclude)
+    has_id = Role.ID in roles.values()
+    columns = []
+    for fact in measure(table, {name: kind for name, (kind, _) in wanted.items()}):
+        details = wanted.get(fact.name, (None, {}))[1]
+        if details and fact.n_missing < fact.n_rows:
+            fact = replace(fact, details={**fact.details, **details})
+            check_details(fact, table.get_column(fact.name))
+        columns.append(_column(fact, roles.get(fact.name), features is not None, has_id))
+    floats = {name for name, held in table.schema.items() if held.is_float()}
+    return Schema(tuple(_with_embeddings(columns, floats)))
 
 
 def _column(fact: Facts, role: Role | None, only_named: bool, has_id: bool) -> Column:
@@ -250,28 +208,38 @@ def _refuse_answer(fact: Facts, role: Role, empty: bool) -> None:
         raise InputError(Message("columns.label_nested", name=show(fact.name)))
 
 
-def _with_embeddings(columns: list[Column], table: Any) -> list[Column]:
+def _with_embeddings(columns: list[Column], floats: set[str]) -> list[Column]:
     """Numbered columns of one name (emb_0 ... emb_767) as one embedding."""
     groups: dict[str, list[tuple[int, Column]]] = {}
     for column in columns:
-        match = _VECTOR_NAME.fullmatch(column.name)
-        floats = column.name in table.columns and table[column.name].dtype.is_float()
-        if match and floats and column.role == Role.FEATURE and column.kind == Kind.NUMBER:
+        usable = column.role == Role.FEATURE and column.kind == Kind.NUMBER
+        match = _VECTOR_NAME.fullmatch(column.name) if usable and column.name in floats else None
+        if match:
             groups.setdefault(match[1], []).append((int(match[2]), column))
-    for prefix, numbered in groups.items():
-        if len(numbered) < _LEAST_VECTOR:
-            continue
-        numbered.sort(key=lambda pair: pair[0])
-        members = [column.name for _, column in numbered]
-        name = prefix.rstrip("_ .-") or prefix
-        taken = {c.name for c in columns} - set(members)
-        whole = Column(
-            name if name not in taken else f"{prefix}*", Kind.EMBEDDING, Role.FEATURE,
-            Message("columns.vectors", n=len(members)), numbered[0][1].n_rows,
-            sum(c.n_missing for _, c in numbered), None, "",
-            {"width": len(members), "members": members},
-        )  # fmt: skip
-        at = columns.index(numbered[0][1])
-        columns = [c for c in columns if c.name not in set(members)]
-        columns.insert(at, whole)
-    return columns
+    groups = {prefix: held for prefix, held in groups.items() if len(held) >= _LEAST_VECTOR}
+    inside = {column.name for held in groups.values() for _, column in held}
+    taken = {column.name for column in columns} - inside
+    first: dict[str, Column] = {}  # the embedding by its first column
+    for prefix, held in groups.items():
+        whole = _embedding(prefix, held, taken)
+        first[held[0][1].name] = whole
+        taken.add(whole.name)
+    found = []
+    for column in columns:
+        if column.name in first:
+            found.append(first[column.name])
+        elif column.name not in inside:
+            found.append(column)
+    return found
+
+
+def _embedding(prefix: str, numbered: list[tuple[int, Column]], taken: set[str]) -> Column:
+    columns = [column for _, column in sorted(numbered, key=lambda pair: pair[0])]
+    name = prefix.rstrip("_ .-") or prefix
+    while name in taken:
+        name += "*"
+    return Column(
+        name, Kind.EMBEDDING, Role.FEATURE, Message("columns.vectors", n=len(columns)),
+        columns[0].n_rows, sum(column.n_missing for column in columns), None, "",
+        {"width": len(columns), "members": [column.name for column in columns]},
+    )  # fmt: skip

@@ -53,6 +53,7 @@ class Decoder:
             "range": lambda node: range(*self._bounds(node)),  # type: ignore[arg-type]
             "array": self._array,
             "objects": self._objects,
+            "texts": self._texts,
             "scalar": _scalar,
             "dtype": _dtype,
             "type": lambda node: _known(find_type, _text(node, "value")),
@@ -135,6 +136,22 @@ class Decoder:
         flat = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             flat[i] = self.decode(item)
+        return flat.reshape(shape)
+
+    def _texts(self, node: dict[str, Any]) -> Array:
+        shape, packed = _shape(node), self.decode(node.get("bytes"))
+        counts = self.decode(node.get("lengths"))
+        for part in (packed, counts):
+            if not isinstance(part, np.ndarray) or part.ndim != 1 or part.dtype.kind != "u":
+                raise ModelFileError("the model is invalid (texts without bytes and lengths).")
+        ends = np.cumsum(counts, dtype=np.uint64).tolist()
+        fits = math.prod(shape) == len(ends) and ends[-1:] == [len(packed)]
+        if not fits or packed.dtype != np.uint8 or counts.max() > len(packed):
+            raise ModelFileError("the model is invalid (texts whose lengths do not fit).")
+        whole = packed.tobytes()
+        flat = np.empty(len(ends), dtype=object)
+        for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            flat[i] = whole[start:end].decode("utf-8", "surrogatepass")
         return flat.reshape(shape)
 
     def _sparse(self, node: dict[str, Any]) -> Any:

@@ -5,6 +5,7 @@ a `kind` from a closed list:
 
     float       nan, inf, -inf                        list, tuple, dict, bytes, slice, range
     array       one of the arrays beside the tree     objects    an array of texts, None, mixtures
+    texts       an array of a thousand texts or more: their bytes and lengths, beside the tree
     scalar      a NumPy number                        dtype, type, function    by name
     sparse      CSR or CSC parts                      random_state, generator  with their state
     object      one of ours or of scikit-learn's: its class's name and its state
@@ -32,6 +33,7 @@ DEEPEST = 60
 GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 SPARSE_KINDS = ("csr", "csc", "coo")
 _LARGEST_INTEGER = 2**1024
+_MANY_TEXTS = 1_000  # fewer are readable in the manifest, more would make it long
 
 Node = Any  # a value of JSON
 
@@ -131,6 +133,8 @@ class Encoder:
     def _array(self, X: Array) -> dict[str, Node]:
         if type(X) not in (np.ndarray, np.memmap):
             raise self._refusal(X)
+        if X.dtype.kind == "O" and X.size >= _MANY_TEXTS and all(type(t) is str for t in X.flat):
+            return self._texts(X)
         if X.dtype.kind == "O":
             items = [self.encode(item, str(i)) for i, item in enumerate(X.ravel())]
             return {"kind": "objects", "shape": list(X.shape), "items": items}
@@ -141,6 +145,14 @@ class Encoder:
             node["order"] = "F"
         self.arrays.append(X)
         return node
+
+    def _texts(self, X: Array) -> dict[str, Node]:
+        parts = [text.encode("utf-8", "surrogatepass") for text in X.ravel()]
+        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        node: dict[str, Node] = {"kind": "texts", "shape": list(X.shape)}
+        node["bytes"] = self.encode(np.frombuffer(b"".join(parts), np.uint8), "bytes")
+        short = np.min_scalar_type(int(lengths.max()))
+        return node | {"lengths": self.encode(lengths.astype(short), "lengths")}
 
     def _sparse(self, X: Any) -> dict[str, Node]:
         if X.format not in SPARSE_KINDS:

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.columns.cells import Cells, as_words, cells_of_array, read_cells
+from nearfold.columns.cells import Cells, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
-from nearfold.columns.preparation import describe_missing
+from nearfold.columns.refusals import refuse_gaps
 from nearfold.columns.schema import Schema, infer_schema
-from nearfold.errors import InputError, NonFiniteError
+from nearfold.columns.words import as_words
+from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
@@ -84,7 +85,7 @@ class StudyTable:
             "data": self.source.name,
             "data_sha256": self.source.sha256,
             "decimal": self.source.decimal,
-            "schema": self.schema.as_dict(),
+            "schema": self.schema.outline(),
         }
 
     def take(self, rows: Ints) -> StudyTable:
@@ -155,8 +156,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
-    if options.missing == "error" and not (known := np.isfinite(cells.numbers)).all():
-        raise NonFiniteError(describe_missing(cells, ~known, numbers=np.flatnonzero(kept)))
+    if options.missing == "error":
+        refuse_gaps(cells, numbers=np.flatnonzero(kept))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)

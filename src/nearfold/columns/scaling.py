@@ -1,0 +1,128 @@
+"""Fills, centres and scales of columns of numbers, learned a block at a time.
+
+No array of the size of the table is made: a block of rows (of columns, for medians) is filled and
+converted, looked at, and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nearfold.blocks import combine_pairwise
+from nearfold.columns.cells import Part
+from nearfold.columns.kinds import Kind
+from nearfold.notation import Array, Floats
+
+SMALLEST = 1e-160  # a scale that is smaller has no square, and distances of such columns neither
+_BLOCK = 2**20  # cells looked at together
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """Rows 0 to n in slices of about `_BLOCK` cells."""
+    step = max(1, _BLOCK // max(1, width))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def has_gaps(numbers: Floats) -> Array:
+    """Which columns have a missing or infinite number."""
+    found = np.zeros(numbers.shape[1], dtype=bool)
+    for rows in blocks(*numbers.shape):
+        found |= ~np.isfinite(numbers[rows]).all(axis=0)
+    return found
+
+
+def learn_fill(numbers: Floats, rule: str) -> Floats:
+    """What replaces missing and infinite numbers of each column: its mean, its median, or 0.
+
+    Also of columns without gaps in these rows: new rows may have some.
+    """
+    fill = np.zeros(numbers.shape[1])
+    if rule not in ("mean", "median") or len(numbers) == 0:
+        return fill
+    bad = has_gaps(numbers)
+    whole, gaps = np.flatnonzero(~bad), np.flatnonzero(bad)
+    middle_of = np.mean if rule == "mean" else np.median
+    for some in blocks(len(whole), len(numbers)):
+        values = numbers[:, whole[some]].astype(np.float64)
+        size = np.abs(values).max(axis=0)
+        size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
+        fill[whole[some]] = middle_of(values / size, axis=0) * size
+    for some in blocks(len(gaps), len(numbers)):
+        values = numbers[:, gaps[some]].T.astype(np.float64)
+        values[~np.isfinite(values)] = np.nan
+        known = np.isfinite(values).sum(axis=1)
+        size = np.maximum(np.nanmax(np.abs(values), axis=1, initial=1.0), 1.0)
+        size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
+        values /= size[:, None]
+        if rule == "mean":
+            middle = np.nansum(values, axis=1) / np.maximum(known, 1)
+        else:
+            values.sort(axis=1)  # missing ones come last
+            row, half = np.arange(len(values)), np.maximum(known - 1, 0)
+            middle = (values[row, half // 2] + values[row, (half + 1) // 2]) / 2
+        # A column without any value in these rows is 0.
+        fill[gaps[some]] = np.where(known > 0, middle, 0.0) * size
+    return fill
+
+
+def filled(rows: Floats, fill: Floats) -> Floats:
+    """Rows with missing and infinite numbers replaced; the same array if there are none."""
+    bad = ~np.isfinite(rows)
+    return np.where(bad, fill.astype(rows.dtype), rows) if bad.any() else rows
+
+
+def learn_range(numbers: Floats, fill: Floats) -> tuple[Floats, Floats]:
+    """The smallest value of each column, and how far the largest is from it (1 if nowhere)."""
+    low, high = _extremes(numbers, fill)
+    reach = high / 2 - low / 2
+    return low, np.where(reach > SMALLEST, np.minimum(2 * reach, _LARGEST), 1.0)
+
+
+def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[Floats, Floats]:
+    """The mean and the standard deviation of each column; features of several share theirs."""
+    low, high = _extremes(numbers, fill)
+    largest = np.maximum(-low, high)
+    unit = np.where(largest > 1e150, largest, 1.0)  # so that no square overflows
+
+    def moments(rows: slice) -> tuple[int, Floats, Floats]:
+        block = filled(numbers[rows], fill) / unit
+        mean = block.mean(axis=0)
+        block -= mean
+        return len(block), mean, np.einsum("ij,ij->j", block, block)
+
+    n, mean, scatter = combine_pairwise(map(moments, blocks(*numbers.shape)), _joined)
+    spread = np.sqrt(scatter / n) * unit
+    for part in parts:
+        own = slice(part.start, part.stop)
+        if part.kind == Kind.BOOLEAN:  # as far apart as the levels of a category
+            spread[own] = np.sqrt(0.5)
+        elif part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
+            spread[own] = np.sqrt((spread[own] ** 2).mean())
+        elif part.kind == Kind.DATE:  # sine and cosine together count as one number
+            for pair in range(part.start + 1, part.stop, 2):
+                spread[pair : pair + 2] = np.sqrt((spread[pair : pair + 2] ** 2).sum())
+    # A column that varies by rounding only is not blown up.
+    noise = 10 * np.finfo(numbers.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    return mean * unit, np.where(spread > np.maximum(noise, SMALLEST), spread, 1.0)
+
+
+def _joined(
+    one: tuple[int, Floats, Floats], other: tuple[int, Floats, Floats]
+) -> tuple[int, Floats, Floats]:
+    n = one[0] + other[0]
+    apart = other[1] - one[1]
+    mean = one[1] + apart * (other[0] / n)
+    return n, mean, one[2] + other[2] + apart**2 * (one[0] * other[0] / n)
+
+
+def _extremes(numbers: Floats, fill: Floats) -> tuple[Floats, Floats]:
+    low = np.full(numbers.shape[1], np.inf)
+    high = -low
+    for rows in blocks(*numbers.shape):
+        block = filled(numbers[rows], fill)
+        np.minimum(low, block.min(axis=0), out=low)
+        np.maximum(high, block.max(axis=0), out=high)
+    return low, high
