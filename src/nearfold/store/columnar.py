@@ -10,9 +10,10 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import get_memory, require_memory
+from nearfold.columns.frames import show
 from nearfold.errors import InputError
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, guard, show, unique_names
+from nearfold.store.frames import Parsed, guard, unique_names
 from nearfold.store.parquet_sizes import declared_bytes
 
 if TYPE_CHECKING:
