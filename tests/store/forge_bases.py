@@ -8,11 +8,13 @@ from forge_rows import (
     GAPS,
     GRAPH,
     MANY,
+    MANY_KINDS,
     NEW,
     NUMBERS,
     PAIRS,
     SPARSE,
     TABLE,
+    VECTORS,
     WORDS,
     X,
     Y,
@@ -35,8 +37,8 @@ from sklearn.preprocessing import (
 
 import nearfold as nf
 from nearfold import metric_learn
+from nearfold.columns.preparation import TablePreparation
 from nearfold.registry import METHODS
-from nearfold.store.preparation import TablePreparation
 
 LDA, LLE, KNN = nf.LinearDiscriminantAnalysis, nf.LocallyLinearEmbedding, nf.KNeighborsClassifier
 CLASSICAL = {"init": "classical_mds"}
@@ -216,10 +218,26 @@ PIPELINES = {
         TABLE,
     ),
     "table dropped": lambda: (
-        TablePreparation(missing="drop", features=["b", "a"]).fit(TABLE),
+        TablePreparation(missing="drop", columns=["b", "a"]).fit(TABLE),
         TABLE,
     ),
-    "table numbers": lambda: (TablePreparation(missing="zero").fit(GAPS), GAPS),
+    "table array": lambda: (TablePreparation(missing="zero").fit(GAPS), GAPS),
+    "table numbers": lambda: (TablePreparation(numbers="scale").fit(TABLE), TABLE),
+    "table range": lambda: (TablePreparation(numbers="range").fit(MANY_KINDS), MANY_KINDS),
+    "table one-hot": lambda: (TablePreparation(numbers="scale").fit(MANY_KINDS), MANY_KINDS),
+    "table target-coded": lambda: (
+        TablePreparation(numbers="scale", categories="target").fit(MANY_KINDS, Y),
+        MANY_KINDS,
+    ),
+    "table dates": lambda: (TablePreparation(columns=["d"]).fit(MANY_KINDS), MANY_KINDS),
+    "table embedding": lambda: (
+        make_pipeline(TablePreparation(numbers="scale"), nf.PCA(2)).fit(VECTORS),
+        VECTORS,
+    ),
+    "pipe many kinds": lambda: (
+        make_pipeline(TablePreparation(numbers="scale"), nf.PCA(2), KNN(3)).fit(MANY_KINDS, Y),
+        MANY_KINDS,
+    ),
     "union": lambda: (
         FeatureUnion([("a", MaxAbsScaler()), ("b", "passthrough"), ("c", nf.PCA(2))]).fit(X),
         NEW,

@@ -23,9 +23,9 @@ from sklearn.preprocessing import (
 )
 
 import nearfold as nf
+from nearfold.columns.preparation import TablePreparation
 from nearfold.errors import InputError
 from nearfold.store.model_file import ModelFileError, load, save
-from nearfold.store.preparation import TablePreparation
 
 
 def _set(**changes):
@@ -413,7 +413,7 @@ def test_what_a_preparation_gives_the_next_step_must_take(tmp_path):
     table = pd.DataFrame(X, columns=list("abcd"))
     mixed = Pipeline(
         [
-            ("table", TablePreparation(features=["a", "b"]).fit(table)),
+            ("table", TablePreparation(columns=["a", "b"]).fit(table)),
             ("scale", StandardScaler().fit(X)),
         ]
     )

@@ -14,6 +14,8 @@ from nearfold.store.preparation import TablePreparation
 from nearfold.store.schema import infer_schema
 
 from nearfold import PCA
+from nearfold.columns.preparation import TablePreparation
+from nearfold.columns.schema import infer_schema
 from nearfold.errors import NearfoldError, NearfoldWarning
 from nearfold.store.export import write_table
 from nearfold.store.tables import read_table
@@ -26,11 +28,11 @@ def study(data, **options):
     """Read, judge, prepare, reduce, write: what the whole way ends in."""
     try:
         table = read_table(io.BytesIO(data), **options)
-        schema = infer_schema(table.frame, guess_label=True)
+        schema = infer_schema(table.frame)
         for line in map(str, [table.source.describe(), *table.source.notices, *schema.notices()]):
             assert "\n" not in line
             assert len(line) < 600
-        X = TablePreparation(features=schema.features(), missing="median").fit_transform(
+        X = TablePreparation(columns=[c.spec() for c in schema.features()] or None).fit_transform(
             table.frame
         )
         assert np.isfinite(X).all()
@@ -154,6 +156,7 @@ GOOD = {
     "comment lines": "#a,b\n1,2\n3,5\n",
     "HTML": "<b>a</b>,<script>alert(1)</script>\n1,2\n3,5\n",
     "a label of one class": "x,label\n1,a\n2,a\n4,a\n",
+    "dates only": "d\n2020-01-01\n2020-01-02\n",
     "columns of dates": "d,x\n2020-01-01,1\n2020-01-02,3\n",
     "Ctrl-Z at the end": PLAIN + "\x1a",
     "names that are patterns": numbers(5, 4, names=["*", "^.*$", "^v.$", "v1"]),
@@ -172,15 +175,14 @@ REFUSALS = {
     "separators only": ",,,\n,,,\n",
     "all null": "a,b\n,\n,\n",
     "all NA": "a,b\nNA,NA\nNA,NA\n",
-    "text only": "a,b\nx,y\nz,w\n",
-    "prose": "It was the best of times.\nIt was the worst of times.\n",
-    "dates only": "d\n2020-01-01\n2020-01-02\n",
+    "text only": "a,b\nx,y\nz,w\nu,v\n",
+    "prose": "It was the best of times.\nIt was the worst.\nIt was wise.\nIt was foolish.\n",
     "constant only": "a,b\n1,2\n1,2\n1,2\n",
     "id only": "id\n1\n2\n3\n",
     "ragged": "a,b\n1,2\n3\n",
     "ragged the other way": "a,b\n1,2\n3,4,5\n6,7\n",
     "codes only": "a\n007\n008\n009\n",
-    "long ids only": "a\n9223372036854775808\n18446744073709551616\n",
+    "long ids only": "a\n9223372036854775808\n18446744073709551616\n9999999999999999999\n",
     "HTML page": "<!doctype html>\n<html><body>404</body></html>\n",
     "JSON": '{"a": [1, 2, 3]}\n',
     "a quote": '"',
