@@ -10,7 +10,7 @@ import sys
 
 import polars as pl
 import pytest
-from commands import mixed_table
+from command_runs import mixed_table
 
 from nearfold.app.cli import _COMMANDS
 from nearfold.columns.kinds import Kind

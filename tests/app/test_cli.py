@@ -14,7 +14,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from commands import run
+from command_runs import run
 from sklearn.datasets import load_wine, make_swiss_roll
 
 import nearfold

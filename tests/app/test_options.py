@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import polars as pl
 import pytest
-from commands import mixed_table, refused, run, succeeds
+from command_runs import mixed_table, refused, run, succeeds
 
 import nearfold
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import mixed_table, refused, run, succeeds
+from command_runs import mixed_table, refused, run, succeeds
 
 COMPARE = ("compare", "t.csv", "--label", "kind", "--exclude", "price", "--methods", "PCA",
            "--repeats", "1", "--folds", "3")  # fmt: skip
