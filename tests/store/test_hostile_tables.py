@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nearfold.store.preparation import TablePreparation
-from nearfold.store.schema import infer_schema
 
 from nearfold import PCA
 from nearfold.columns.preparation import TablePreparation
