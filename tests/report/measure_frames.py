@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conftest import launch_browser
 from playwright.sync_api import sync_playwright
 from synthetic_payload import make_large
 
+from conftest import launch_browser
 from nearfold.report.page_file import write_page
 
 PAN = """async () => {

@@ -330,3 +330,28 @@ def test_a_result_is_shown_kept_and_handed_on():
     np.testing.assert_array_equal(
         again.transform(passengers()), found.fit().transform(passengers())
     )
+
+
+def test_ten_pairs_told_apart_are_no_certainty():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = rng.normal(size=(80, 2)) * 0.01 + y[:, None]
+    a, b = rng.permutation(80).reshape(2, 40)
+    pairs = np.column_stack([a, b, np.where(y[a] == y[b], 1, -1)])
+    found = compare(X, pairs=pairs, methods=["PCA"], n_repeats=1, n_folds=2)
+    score = found.verdict.of("raw").score
+    assert score.mean == 1.0
+    assert score.low < 0.97  # of a few dozen pairs
+
+
+@pytest.mark.parametrize("make", ["choice", "explanation", "diagnosis", "comparison"])
+def test_every_result_is_html_and_json(make):
+    X, y = grouped()[:2]
+    result = {
+        "choice": lambda: nearfold.choose_dimension(nearfold.PCA(), X, rule="share"),
+        "explanation": lambda: nearfold.explain_space(nearfold.PCA(2).fit(X), X),
+        "diagnosis": lambda: nearfold.diagnose(X[:80]),
+        "comparison": lambda: compare(X, y, methods=["PCA"], n_repeats=1),
+    }[make]()
+    assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict()))
+    assert "<" in result._repr_html_()

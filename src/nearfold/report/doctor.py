@@ -6,6 +6,8 @@ fail: pieces ("open circuits"), short circuits, thin bridges, holes; graph/docto
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,13 @@ from nearfold.messages import Message
 from nearfold.methods.pca import PCA
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats
+from nearfold.study.plain import AsJson
 
 _EXACT_RADIUS_ROWS = 20_000  # beyond it the smallest radius is only bounded
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(AsJson):
     """What was found. `print` it; `draw` it."""
 
     X: Array
@@ -86,7 +89,11 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         from nearfold.study.html import paragraph
 
-        return "".join(paragraph(line, strong=i == 0) for i, line in enumerate(self.lines()))
+        picture = io.BytesIO()
+        self._figure().savefig(picture, dpi=80, format="png")
+        encoded = base64.b64encode(picture.getvalue()).decode("ascii")
+        lines = "".join(paragraph(line, strong=i == 0) for i, line in enumerate(self.lines()))
+        return f'{lines}<img alt="" src="data:image/png;base64,{encoded}">'
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -129,21 +136,25 @@ class Diagnosis:
 
     def draw(self, path: str | Path) -> Path:
         """The graph over its two main directions; what is suspicious in colour. Saves a PNG."""
-        from nearfold.report.picture import draw_graph
+        from nearfold.store.atomic import write_atomically
+
+        figure = self._figure()
+        return write_atomically(path, lambda file: figure.savefig(file, dpi=110, format="png"))
+
+    def _figure(self) -> Any:
+        from nearfold.report.picture import graph_figure
 
         Z = self.X if self.X.shape[1] == 2 else PCA(min(3, *self.X.shape)).fit_transform(self.X)
-        return draw_graph(
+        loops = [e for h in self.holes for e in zip(h.rows, np.roll(h.rows, -1), strict=True)]
+        return graph_figure(
             np.asarray(Z, dtype=np.float64),
             (self.graph.tails, self.graph.neighbours),
             self.label,
             {
                 "short circuit": [(s.a, s.b) for s in self.circuits.short],
                 "thin bridge": [(s.a, s.b) for s in self.circuits.thin],
-                "hole": [
-                    e for h in self.holes for e in zip(h.rows, np.roll(h.rows, -1), strict=True)
-                ],
+                "hole": loops,
             },
-            Path(path),
         )
 
 

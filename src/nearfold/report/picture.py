@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,13 @@ _SUSPECT_COLOURS = ("#D55E00", "#CC79A7", "#000000")
 _MOST_EDGES = 50_000  # drawn; of more, an even selection
 
 
-def draw_graph(
+def graph_figure(
     Z: Floats,
     edges: tuple[Array, Array],
     label: Array,
     suspects: dict[str, list[tuple[int, int]]],
-    path: Path,
-) -> Path:
-    """Rows and edges over two or three directions, suspicious edges on top; save as PNG."""
+) -> Any:
+    """Rows and edges over two or three directions, suspicious edges on top."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -55,6 +54,4 @@ def draw_graph(
     handles, names = figure.axes[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
-    from nearfold.store.atomic import write_atomically
-
-    return write_atomically(path, lambda file: figure.savefig(file, dpi=110, format="png"))
+    return figure

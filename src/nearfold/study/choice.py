@@ -10,6 +10,7 @@ import numpy as np
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats
+from nearfold.study.plain import AsJson, plain
 from nearfold.study.statistics import fold_errors, one_standard_error
 
 
@@ -25,7 +26,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(AsJson):
     """A chosen value, the curve it was read from and the reason in a sentence."""
 
     value: Any
@@ -36,8 +37,6 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; the reason in both languages."""
-        from nearfold.study.plain import plain
-
         curve = {"x": self.curve.x, "y": self.curve.y, "error": self.curve.error}
         found: dict[str, Any] = plain({"value": self.value, "rule": self.rule, "best": self.best,
                                        "reason": self.reason, "curve": curve})  # fmt: skip

@@ -13,6 +13,7 @@ from nearfold.messages import Message
 from nearfold.study.final import FinalCheck, fit_space
 from nearfold.study.intake import StudyTable
 from nearfold.study.judges import Judge, PairJudge
+from nearfold.study.plain import AsJson, plain
 from nearfold.study.question import Status
 from nearfold.study.recipes import Recipe
 from nearfold.study.showing import ScoreValue, space_name
@@ -21,7 +22,7 @@ from nearfold.study.verdict import Verdict
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(AsJson):
     """What was tried, how it did, and what follows. `print` it; `write_report` shows it."""
 
     judge: Judge
@@ -149,8 +150,6 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but rows and models, as plain values for JSON; sentences in both languages."""
-        from nearfold.study.plain import plain
-
         found: dict[str, Any] = plain(
             {
                 "task": self.judge.task.value,
@@ -171,12 +170,6 @@ class Comparison:
             }
         )
         return found
-
-    def to_json(self) -> str:
-        """`to_dict` as a JSON document."""
-        from nearfold.study.plain import to_json
-
-        return to_json(self.to_dict())
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.results)} spaces, winner: {self.winner}>"

@@ -24,6 +24,7 @@ from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, steps
 from nearfold.study.learner import nearest
+from nearfold.study.plain import AsJson, plain
 from nearfold.study.table import largest, read_rows
 
 _SAMPLE = 500  # rows whose neighbours are looked at
@@ -33,7 +34,7 @@ _PARTS = 10  # of the rows, over which intervals are taken
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(AsJson):
     """How much each column counts, most first, with a 95 % interval."""
 
     columns: tuple[str, ...]
@@ -45,8 +46,6 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        from nearfold.study.plain import plain
-
         found: dict[str, Any] = plain(
             {
                 "weights": dict(zip(self.columns, self.weights.tolist(), strict=True)),

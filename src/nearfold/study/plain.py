@@ -28,6 +28,18 @@ def plain(value: Any) -> Any:
     return value
 
 
+class AsJson:
+    """What has `to_dict` also has `to_json`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        raise TypeError(f"{type(self).__name__} does not say what it holds.")
+
+    def to_json(self) -> str:
+        """`to_dict` as a JSON document."""
+        return to_json(self.to_dict())
+
+
 def to_json(value: Any) -> str:
     """A JSON document."""
     return json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)

@@ -228,7 +228,9 @@ function drawHeatLine(svg, line, i, { labels, left, top, cell }) {
 }
 
 // Names with bars; negative ones to the left.
-export function barList(names, values, most) {
+// `ends`: the intervals, as [lows, highs], where there are some.
+export function barList(names, values, most, ends = null) {
+  const short = (value) => showNumber(Number(value.toPrecision(3)));
   const order = values.map((_, i) => i).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a])).slice(0, most);
   const largest = Math.max(1e-300, ...order.map((i) => Math.abs(values[i])));
   const list = make("table", { class: "bars" });
@@ -238,7 +240,8 @@ export function barList(names, values, most) {
     list.append(make("tr", {},
       make("th", { scope: "row", title: names[i] }, names[i]),
       make("td", { class: "track" }, bar),
-      make("td", { class: "number" }, showNumber(Number(values[i].toPrecision(3))))));
+      make("td", { class: "number" }, short(values[i])),
+      ends ? make("td", { class: "number quiet" }, `[${short(ends[0][i])}, ${short(ends[1][i])}]`) : null));
   }
   return list;
 }

@@ -86,11 +86,11 @@ function confusionPart(parts) {
 
 function weightsPart(parts) {
   return chooser(parts.map((part) => part.space), (i) => {
-    const { about, columns, weights } = parts[i];
+    const { about, columns, weights, low, high } = parts[i];
     const [shown, total] = [Math.min(columns.length, MOST_BARS), parts[i].total ?? columns.length];
     return [
       about ? worded("p", about) : "",
-      barList(columns.map(String), weights, MOST_BARS),
+      barList(columns.map(String), weights, MOST_BARS, low && high ? [low, high] : null),
       total > shown ? make("p", { class: "quiet" }, say("shown_of", { n: shown, of: total })) : "",
     ];
   });
