@@ -1,6 +1,11 @@
 """What all tests share: English, and a cache folder of their own."""
 
+import os
+
 import pytest
+
+# Tables of tests are small: waking threads for them takes longer than the work.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,11 +32,21 @@ def find_format(texts: pl.Series) -> str | None:
 
     Of two that fit, month/day/year is taken before day/month/year: `is_ambiguous` tells.
     """
-    sample = texts.head(50).str.strip_chars()
-    if not sample.str.contains(r"\d").all() or sample.str.len_chars().max() > 40:  # type: ignore[operator]
+    sample = [str(text).strip().removesuffix("Z") for text in texts.head(50)]
+    if max(map(len, sample), default=99) > 40:
         return None
-    fitting = (form for form in FORMATS if _fits(sample, form) and _fits(texts, form))
-    return next(fitting, None)
+    # Few texts and plain patterns first: most columns of words have no format at all.
+    likely = (form for form in FORMATS if all(map(_pattern(form).fullmatch, sample)))
+    return next((form for form in likely if _fits(texts, form)), None)
+
+
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
+    """What texts of a format look like."""
+    pattern = re.escape(form).replace("%\\.f", r"\.\d+")
+    for sign, digits in (("Y", r"\d{4}"), ("[mdHMS]", r"\d{1,2}"), ("[bB]", r"[^\W\d]+")):
+        pattern = re.sub(f"%{sign}", lambda _, d=digits: d, pattern)
+    return re.compile(pattern)
 
 
 def is_ambiguous(texts: pl.Series, form: str) -> bool:
