@@ -45,7 +45,7 @@ def _pattern(form: str) -> re.Pattern[str]:
     """What texts of a format look like."""
     pattern = re.escape(form).replace("%\\.f", r"\.\d+")
     for sign, digits in (("Y", r"\d{4}"), ("[mdHMS]", r"\d{1,2}"), ("[bB]", r"[^\W\d]+")):
-        pattern = re.sub(f"%{sign}", lambda _, d=digits: d, pattern)
+        pattern = re.sub(f"%{sign}", digits.replace("\\", r"\\"), pattern)
     return re.compile(pattern)
 
 
