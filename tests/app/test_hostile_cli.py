@@ -208,6 +208,14 @@ def test_choose_takes_a_label_for_a_label_and_a_target_for_a_target(here):
     assert "R²" in told.stdout
 
 
+def test_one_row_is_left(here):
+    (here / "t").write_bytes(b"a,b\n1.5,2.5\n2.5,NA\nNA,1.5\n")
+    for command in (["choose", "t", "--rule", "share"], ["choose", "t", "--rule", "parallel"],
+                    ["choose", "t", "--what", "neighbors"], ["doctor", "t", "-k", "1"],
+                    ["compare", "t"]):  # fmt: skip
+        refuses(*command, "--missing", "drop")
+
+
 def test_choose_refuses_what_compare_refuses(here):
     for name in ("label constant", "label all distinct", "9 rows"):
         (here / "t").write_bytes(TABLES[name])

@@ -198,6 +198,8 @@ def test_quiet_prints_the_answer_only(here):
     assert told.stderr == ""
     assert "verdict" not in told.stdout
     assert len(told.stdout.splitlines()) <= 6
+    assert "r.html" not in told.stdout
+    assert succeeds("fit", "PCA", "t.csv", "-o", "m", "-q").output == ""
     assert (here / "r.html").exists()
 
 

@@ -61,9 +61,8 @@ class Printer:
 
     def say(self, message: Any, err: bool | None = None) -> None:
         """A line, on stderr where stdout is for machines."""
-        err = self.as_json if err is None else err
-        if not self.quiet or not err:
-            self._echo(self.text(message), err)
+        if not self.quiet or err is False:
+            self._echo(self.text(message), self.as_json if err is None else err)
 
     def _echo(self, line: str, err: bool) -> None:
         # Work is not lost because nobody reads what is said beside it.

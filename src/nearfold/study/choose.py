@@ -185,6 +185,8 @@ def prepared(table: StudyTable, scale: bool | None, seed: int) -> Array:
     """All rows as numbers, where no score can decide how."""
     from nearfold.study.recipes import Preparations
 
+    if len(table) < 2:
+        raise InputError(Message("study.one_row"))
     recipe = plain_recipe(table.cells, scale)
     prepare = Preparations(table.cells, table.columns, table.missing, seed, table.y)
     return prepare.fitted(recipe, np.arange(len(table)))[1]
