@@ -35,7 +35,7 @@ from nearfold.columns.cells import Cells, cells_of, read_cells
 from nearfold.columns.converters import UNSEEN
 from nearfold.columns.encodings import can_use_targets, check_answers, indicators, target_means
 from nearfold.columns.frames import is_frame, show
-from nearfold.columns.kinds import Kind
+from nearfold.columns.kinds import MISSING_RULES, Kind
 from nearfold.columns.preparation_state import STATE, join_specs, split_specs
 from nearfold.columns.refusals import refuse_gaps, refuse_overflow
 from nearfold.columns.scaling import blocks, filled, learn_fill, learn_range, learn_scale
@@ -43,8 +43,6 @@ from nearfold.columns.specs import Spec, column_names, find_fault_among, source_
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
-
-MISSING_RULES = ("median", "mean", "zero", "drop", "error")
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
