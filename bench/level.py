@@ -1,7 +1,7 @@
 """How often a space is declared better when none is, and how often a better one is found.
 
-Run `python -m bench.level` (`--fast`: a tenth of the repetitions). "Old" is the rule of
-statistics.py: the corrected t-test of fold scores by Nadeau and Bengio, adjusted by Holm. "New" is
+Run `python -m bench.level` (half an hour; `--fast`: three minutes). "Old" is the rule of
+older_rule.py: the corrected t-test of fold scores by Nadeau and Bengio, adjusted by Holm. "New" is
 the rule of significance.py. "Rows" is the new rule as if outcomes of rows were independent
 (test_train_ratio = 0), which is McNemar's test adjusted by max-T.
 
@@ -17,12 +17,12 @@ import time
 
 import numpy as np
 
+from bench.older_rule import discordant_error, estimate, holm
 from bench.simulated import N_FOLDS, Simulated, fold_scores
 from bench.situations import Situation, level_situations, power_situations
 from nearfold.quality.held_out import share_error
 from nearfold.study.scores import ScoreName
 from nearfold.study.significance import above_chance, compare_to_reference
-from nearfold.study.statistics import discordant_error, estimate, holm
 
 RATIO = 1 / (N_FOLDS - 1)
 SIGNIFICANT = 0.05

@@ -26,6 +26,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearfold.messages import Message
+
 
 class NearfoldError(Exception):
     """Base of every error Nearfold raises on purpose."""
@@ -107,12 +109,12 @@ _PACKAGE = str(Path(__file__).parent)
 _WRAPPERS = tuple(str(Path("sklearn", *p)) for p in (("base.py",), ("utils", "_set_output.py")))
 
 
-def warn(message: str, category: type[Warning] = NearfoldWarning) -> None:
+def warn(message: str | Message, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
     frame, depth = inspect.currentframe(), 1
     while frame and frame.f_back and _is_inside(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, category, stacklevel=depth)
+    warnings.warn(category(message), stacklevel=depth)  # it keeps a message with its languages
 
 
 def _is_inside(file: str) -> bool:

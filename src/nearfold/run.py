@@ -15,9 +15,7 @@ after each step; it may raise `Cancelled` to stop the work. Ctrl-C does the same
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -61,37 +59,45 @@ def reporting(verbose: bool | int) -> Iterator[None]:
     if not verbose or _listener.get() is not _silent:
         yield
         return
-    with progress(ProgressBar()):
+    with ProgressBar() as bar, progress(bar):
         yield
 
 
 class ProgressBar:
-    """One line on stderr, redrawn at most ten times a second."""
+    """A bar by rich, on stderr in a terminal and below the cell in a notebook; where stderr is a
+    file, one line at the end.
+    """
 
-    WIDTH = 30
+    def __init__(self, console: Any = None) -> None:
+        self._console = console
+        self._bar: Any = None
 
-    def __init__(self, stream: Any = None) -> None:
-        self._stream = stream if stream is not None else sys.stderr
-        self._next_draw = 0.0
-        self._widest = 0  # so that a short line covers a long one before it
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
-        """Draw."""
-        finished = total is not None and done >= total
-        now = time.monotonic()
-        if now < self._next_draw and not finished:
-            return
-        self._next_draw = now + 0.1
-        if total:
-            filled = self.WIDTH * min(done, total) // total
-            line = f"\r{label} [{'#' * filled}{'.' * (self.WIDTH - filled)}] {done:,}/{total:,}"
-        else:
-            line = f"\r{label} {done:,}"
-        self._widest = max(self._widest, len(line))
-        self._stream.write(line.ljust(self._widest) + ("\n" if finished else ""))
-        if finished:
-            self._widest = 0
-        self._stream.flush()
+        """Show how far the work called `label` is, in place of what was shown before."""
+        if self._bar is None:
+            self._bar = self._new_bar()
+            self._bar.add_task(label, total=total, completed=done)
+            self._bar.start()
+        task = self._bar.tasks[0]
+        task.total = total  # `update` takes None for "as before"
+        self._bar.update(task.id, description=label, completed=done)
+
+    def _new_bar(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        console = Console(stderr=True) if self._console is None else self._console
+        # What others print stays theirs: streams belong to the whole process.
+        return Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                        MofNCompleteColumn(), console=console, redirect_stdout=False,
+                        redirect_stderr=False)  # fmt: skip
 
 
 def random_state(seed: Any) -> Any:

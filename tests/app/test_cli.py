@@ -1,6 +1,7 @@
 """The command line as a person and as a machine meet it."""
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -13,19 +14,15 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
+from command_runs import run
 from sklearn.datasets import load_wine, make_swiss_roll
 
 import nearfold
-from nearfold.app import compare_command
-from nearfold.app.cli import _COMMANDS, main
-from nearfold.app.compare_command import parse_seconds
+from nearfold.app.cli import _COMMANDS
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.registry import METHODS
-
-
-def run(*arguments, **kwargs):
-    return CliRunner().invoke(main, [str(a) for a in arguments], **kwargs)
+from nearfold.study.question import as_seconds
 
 
 def fails_in_one_line(result, *words):
@@ -45,11 +42,22 @@ def wine_frame():
     return frame.with_columns(pl.Series("cultivar", np.array(["a", "b", "c"])[wine.target]))
 
 
+def tilted_frame():
+    """Two classes apart along a direction of small variance: LDA finds it, scaling does not."""
+    rng = np.random.default_rng(3)
+    n = 240
+    side = np.arange(n) % 2
+    along, across = 10 * rng.normal(size=(2, n)), side + 0.2 * rng.normal(size=n)
+    columns = {"left": along[0] + across, "right": along[0] - across, "other": along[1]}
+    return pl.DataFrame(columns | {"side": np.array(["down", "up"])[side]})
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Tables and models under the names that the examples use."""
     path = tmp_path_factory.mktemp("examples")
     wine_frame().write_csv(path / "wine.csv")
+    tilted_frame().write_csv(path / "tilted.csv")
     rng = np.random.default_rng(0)
     houses = pl.DataFrame(rng.normal(size=(120, 4)), schema=["rooms", "age", "north", "west"])
     price = houses["rooms"] * 2 + houses["age"] ** 2 + rng.normal(size=120) * 0.1
@@ -89,7 +97,7 @@ def examples():
 
 @pytest.mark.parametrize("line", examples())
 def test_every_example_of_every_help_runs(line, here):
-    result = run(*line.split()[1:])
+    result = run(*line.partition(" >> ")[0].split()[1:])
     assert result.exit_code == 0, result.output + result.stderr
     assert result.stdout.strip() or "-o" in line
 
@@ -97,7 +105,7 @@ def test_every_example_of_every_help_runs(line, here):
 def test_help_lists_every_command():
     text = run("--help").output
     for command in ("compare", "fit", "transform", "choose", "doctor", "explain", "inspect",
-                    "verify", "methods", "demo"):  # fmt: skip
+                    "verify", "methods", "completion", "demo"):  # fmt: skip
         assert f"  {command} " in text
 
 
@@ -114,39 +122,67 @@ def test_methods_lists_the_registry():
     ]
 
 
+def test_methods_are_summed_up_in_one_way():
+    for method in METHODS:
+        assert str(Message(f"summary.{method.name}")) == method.summary
+
+
 def test_compare_shows_schema_leaderboard_and_reason(here):
-    result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA")
-    assert "178 rows x 14 columns" in result.stderr
-    assert "13 features: alcohol, malic_acid" in result.stderr
-    assert "label: cultivar" in result.stderr
+    words = ["compare", "tilted.csv", "--label", "side", "--methods", "LDA"]
+    result = run(*words)
+    assert "240 rows x 4 columns" in result.stderr
+    assert "3 features: left, right, other" in result.stderr
+    assert "label: side" in result.stderr
     assert result.stdout.splitlines()[1].startswith("LDA")
-    assert "LDA in 2 dimensions" in result.stdout
-    assert "raw" in result.stdout
-    chinese = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--lang", "zh")
+    assert "LDA in 1 dimension predicts side best: " in result.stdout
+    assert "against " in result.stdout
+    assert "better" in result.stdout
+    chinese = run(*words, "--lang", "zh")
     assert "留出准确率" in chinese.stdout
+    assert "线性判别分析（LDA）（1 维）" in chinese.stdout
+
+
+def test_a_gain_that_is_not_shown_is_not_called_noise(here):
+    result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA")
+    assert "not shown with this many rows" in result.stdout
+    assert "noise" not in result.stdout
+    assert "better than the scaled columns" in result.stdout  # the better of raw and scaled
 
 
 def test_compare_json_is_one_document(here):
-    words = ["compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--json"]
+    words = ["compare", "tilted.csv", "--label", "side", "--methods", "LDA", "--json"]
     result = run(*words, "--save", "j.nearfold", "-o", "j.html", "--repeats", "1")
     found = json.loads(result.stdout)
-    assert found["winner"] == "LDA"
+    assert found["winner"] == found["best"] == "LDA"
+    assert found["reference"] in ("raw", "scaled")
     assert {row["space"] for row in found["leaderboard"]} == {"raw", "scaled", "LDA"}
+    assert {row["verdict"] for row in found["leaderboard"]} >= {"reference", "better"}
     assert found["headline"]["zh"]
+    assert found["task"] == "classification"
+    assert found["data"] == "tilted.csv"
+    assert (found["report"], found["model"]) == ("j.html", "j.nearfold")
     assert (here / "j.html").stat().st_size > 10_000
     card = nearfold.inspect(here / "j.nearfold")
     assert card.extra["space"] == "LDA"
-    assert card.extra["schema"]["columns"][0]["name"] == "alcohol"
+    assert card.extra["last_check"] == found["last_check"]
+    assert card.extra["schema"]["columns"][0]["name"] == "left"
 
 
 def test_the_saved_winner_places_rows_as_the_comparison_did(here):
-    run("compare", "wine.csv", "--label", "cultivar", "--methods", "LDA", "--repeats", "1",
+    run("compare", "tilted.csv", "--label", "side", "--methods", "LDA", "--repeats", "1",
         "--save", "w.nearfold")  # fmt: skip
-    result = run("transform", "w.nearfold", "wine.csv")
+    result = run("transform", "w.nearfold", "tilted.csv")
     Z = np.array(list(csv.reader(io.StringIO(result.stdout)))[1:], dtype=float)
-    assert Z.shape == (178, 2)
+    assert Z.shape == (240, 1)
     model = nearfold.load("w.nearfold")
-    np.testing.assert_array_equal(Z, model.transform(wine_frame()))
+    np.testing.assert_array_equal(Z, model.transform(tilted_frame()))
+
+
+def test_without_a_winner_the_reference_is_saved_and_said(here):
+    words = ["compare", "wine.csv", "--label", "cultivar", "--methods", "PCA", "--repeats", "1"]
+    result = run(*words, "--save", "reference.nearfold")
+    assert "the saved model is the reference: scaled" in result.stdout
+    assert nearfold.inspect("reference.nearfold").extra["verdict"] == "reference"
 
 
 def test_transform_matches_columns_by_name_and_lists_what_is_missing(here, tmp_path):
@@ -203,7 +239,7 @@ def test_mistakes_are_one_line_and_exit_code_2(here, tmp_path):
     fails_in_one_line(run("compare", "wine.csv", "--label", "cultivr"), "cultivar")
     fails_in_one_line(run("compare", "wine.csv", "--label", "a", "--target", "b"), "not both")
     fails_in_one_line(run("compare", "wine.csv", "-o", "no/such/r.html"), "no folder")
-    fails_in_one_line(run("compare", "wine.csv", "--time", "soon"), "--time")
+    fails_in_one_line(run("compare", "wine.csv", "--time", "soon"), "time soon", "15m")
     fails_in_one_line(run("compare", "wine.csv", "--also", "nothing:Here"), "nothing")
     fails_in_one_line(run("compare", "wine.csv", "--methods", "PCAA"), "PCAA")
     fails_in_one_line(run("fit", "PAC", "wine.csv", "-o", "x.nearfold"), "pca")
@@ -221,19 +257,26 @@ def test_mistakes_are_one_line_and_exit_code_2(here, tmp_path):
     assert run("compare", "--no-such-option").exit_code == 2
 
 
-def test_missing_values_are_named_and_can_be_dealt_with(here, tmp_path):
+def test_missing_values_are_filled_by_default_and_can_be_refused(here, tmp_path):
     frame = wine_frame()
     values = frame["ash"].to_list()
     values[3] = values[8] = None
     frame.with_columns(pl.Series("ash", values)).write_csv(tmp_path / "gaps.csv")
-    words = ["compare", tmp_path / "gaps.csv", "--label", "cultivar", "--methods", "PCA"]
-    fails_in_one_line(run(*words), "ash", "--missing")
-    for way in ("drop", "median"):
-        result = run(*words, "--missing", way, "--repeats", "1")
-        assert result.exit_code == 0, result.output
-    assert "2 rows" in run(*words, "--missing", "drop", "--repeats", "1").stderr
-    filled = run(*words, "--missing", "median", "--repeats", "1").stderr
-    assert "2 missing values are filled with the median" in filled
+    words = ["compare", tmp_path / "gaps.csv", "--label", "cultivar", "--methods", "PCA",
+             "--repeats", "1"]  # fmt: skip
+    fails_in_one_line(run(*words, "--missing", "error"), "'ash' (2)", "4, 9", "--missing")
+    assert run(*words).exit_code == 0
+    shown = run(*words, "--dry-run").stdout
+    assert "2 missing values are filled from the training rows" in " ".join(shown.split())
+    assert "2 rows with missing values are left out" in run(*words, "--missing", "drop").stderr
+    model = tmp_path / "m.nearfold"
+    fit = ["fit", "PCA", tmp_path / "gaps.csv", "--exclude", "cultivar", "-o", model]
+    for rule in ("median", "mean", "zero"):
+        assert run(*fit, "--missing", rule).exit_code == 0
+        known = np.array([v for v in values if v is not None])
+        fill = {"median": np.median(known), "mean": known.mean(), "zero": 0}[rule]
+        step = nearfold.load(model).steps[0][1]
+        assert step.fill_[frame.columns.index("ash")] == pytest.approx(fill)
 
 
 def test_rows_without_a_label_are_left_out_and_said(tmp_path):
@@ -241,7 +284,7 @@ def test_rows_without_a_label_are_left_out_and_said(tmp_path):
     labels = [None, *frame["cultivar"].to_list()[1:]]
     frame.with_columns(pl.Series("cultivar", labels)).write_csv(tmp_path / "t.csv")
     result = run("compare", tmp_path / "t.csv", "--label", "cultivar", "--methods", "PCA")
-    assert "1 rows without a value in 'cultivar'" in result.stderr
+    assert "1 row without a value in 'cultivar' is left out" in result.stderr
 
 
 def test_pairs_by_id(tmp_path):
@@ -281,25 +324,41 @@ def test_a_transformer_of_another_package(here):
     assert "RobustScaler" in result.stdout
 
 
+REPORT_IT = "Please report it"
+
+
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "ours"),
     [
-        (InputError("no such thing"), 2),
-        (OSError(28, "no space left"), 2),
-        (ValueError("a parameter\nof scikit-learn's"), 2),
-        (MemoryError(), 2),
-        (KeyboardInterrupt(), 130),
+        (InputError("no such thing"), 2, False),
+        (PermissionError(errno.EACCES, "Permission denied"), 2, False),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, False),
+        (MemoryError(), 1, False),
+        (ValueError("a plain one\nof ours"), 1, True),
+        (KeyError("deep inside"), 1, True),
+        (AssertionError(), 1, True),
+        (KeyboardInterrupt(), 130, False),
     ],
 )
-def test_a_mistake_is_one_line_and_ctrl_c_is_130(monkeypatch, error, code):
+def test_exit_codes(here, monkeypatch, error, code, ours):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(compare_command, "run_compare", fail)
-    result = run("compare", "x.csv")
-    assert result.exit_code == code
-    assert "Traceback" not in result.output
-    assert len(result.output.strip().splitlines()) == 1
+    monkeypatch.setattr("nearfold.study.compare.judge_results", fail)  # deep inside
+    result = run("compare", "wine.csv", "--label", "cultivar", "--methods", "PCA",
+                 "--repeats", "1", "--quiet")  # fmt: skip
+    assert result.exit_code == code, result.output
+    lines = result.output.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("nearfold: ")
+    assert (REPORT_IT in lines[0]) is ours
+
+
+def test_an_error_of_ours_has_its_traceback_when_asked(here, monkeypatch):
+    monkeypatch.setenv("NEARFOLD_DEBUG", "1")
+    monkeypatch.setattr("nearfold.study.compare.make_judge", lambda *_: 1 / 0)
+    result = run("compare", "wine.csv", "--label", "cultivar")
+    assert isinstance(result.exception, ZeroDivisionError)
 
 
 def test_ctrl_c_prints_what_is_finished_and_ends_with_130(here):
@@ -319,7 +378,7 @@ def test_ctrl_c_prints_what_is_finished_and_ends_with_130(here):
 
 
 def test_times_are_parsed():
-    assert [parse_seconds(t) for t in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]
+    assert [as_seconds(t) for t in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]
     for wrong in ("", "soon", "-5", "0s"):
         with pytest.raises(InputError):
-            parse_seconds(wrong)
+            as_seconds(wrong)

@@ -234,7 +234,7 @@ WRONG = {
                 ["--exclude", "v0", "--exclude", "v1", "--exclude", "v2"]],
     "space": [["--space", "no", "--save", "m.nearfold"]],
     "text": [["--encoding", "klingon"], ["--separator", "abc"], ["--separator", ""],
-             ["--separator", "\n"], ["--decimal", "x"], ["--decimal", ","], ["--no-header"],
+             ["--separator", "\n"], ["--decimal", "x"], ["--no-header"],
              ["--format", "xlsx"], ["--format", "npy"], ["--format", "parquet"]],
     "output": [["-o", "no/r.html"], ["-o", "."], ["-o", "/proc/r.html"], ["-o", "/dev/full"],
                ["--save", "no/m.nearfold"], ["--save", "."], ["--save", "/proc/m.nearfold"]],
@@ -265,6 +265,7 @@ ODD = {
     "no methods": ["--methods", ",,"],
     "a method twice": ["--methods", "PCA,PCA"],
     "a space twice": ["--also", "sklearn.decomposition:PCA"],
+    "a decimal sign that is not there": ["--decimal", ","],
     "the raw space": ["--space", "raw", "--save", "m.nearfold"],
 }
 
@@ -470,13 +471,34 @@ NEW_ROWS = {
 }
 
 
+FILLED = ("NaN", "infinity", "500 digits")  # by the median of the training rows, if so fitted
+
+
 def test_new_rows_that_do_not_fit(models):
+    for model in ("PCA", "LDA", "knn"):
+        words = ["good.csv", "--label", "kind", "--missing", "error", "-o", f"{model}.strict"]
+        assert ends("fit", model, *words) == RESULT
     for name, data in NEW_ROWS.items():
         (models / "n").write_bytes(data)
+        kind = "strict" if name in FILLED else "nearfold"
         for model in ("PCA", "LDA", "knn"):
-            line = refuses("transform", f"{model}.nearfold", "n")
+            line = refuses("transform", f"{model}.{kind}", "n")
             assert "--missing" not in line, name  # an option that transform does not have
-        refuses("explain", "PCA.nearfold", "n")
+        refuses("explain", f"PCA.{kind}", "n")
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_new_rows_with_gaps_are_filled_as_in_training(name, models):
+    (models / "n").write_bytes(NEW_ROWS[name])
+    middle = np.median(pl.read_csv("good.csv").select("v0", "v1", "v2").to_numpy(), axis=0)
+    read = pl.read_csv("n", null_values=["nan", "inf"], infer_schema=False)
+    cells = [[float(v) if v and len(v) < 20 else m for v, m in zip(row, middle, strict=True)]
+             for row in read.rows()]  # fmt: skip
+    (models / "filled").write_bytes(table(np.array(cells)))
+    for model in ("PCA", "LDA", "knn"):
+        told = run("transform", f"{model}.nearfold", "n")
+        assert outcome(told) == RESULT
+        assert told.stdout == run("transform", f"{model}.nearfold", "filled").stdout
 
 
 def test_new_rows_that_are_odd(models):

@@ -40,9 +40,16 @@ def test_indicators_are_one_hot():
 @pytest.mark.parametrize("weight", [0.25, 1.0, 4.0])
 def test_a_category_counts_as_much_as_it_weighs(weight):
     model, X = fitted(FRAME, numbers="scale", category_weight=weight)
-    assert part(model, X, "x").var() == pytest.approx(1)
+    x = part(model, X, "x")
+    # On average two rows differ by 2 in a scaled number, and rows of different levels by as much.
+    assert ((x - x.T) ** 2).mean() == pytest.approx(2)
     for name in ("colour", "sex"):
-        assert part(model, X, name).var(axis=0).sum() == pytest.approx(weight)
+        own = part(model, X, name)
+        D = ((own[:, None] - own[None]) ** 2).sum(axis=2)
+        words = FRAME[name].to_numpy()
+        differ = words[:, None] != words[None]
+        assert D[differ] == pytest.approx(2 * weight)
+        assert not D[~differ].any()
 
 
 def test_two_levels_need_one_column():
@@ -52,18 +59,18 @@ def test_two_levels_need_one_column():
 
 
 def test_rare_levels_share_a_column():
-    words = ["a"] * 600 + ["b"] * 500 + ["r1", "r2", "r3", "r3"]
+    words = ["a"] * 2600 + ["b"] * 500 + ["r1", "r2", "r3", "r3"]
     _, X = fitted(pl.DataFrame({"c": words}))
     assert X.shape[1] == 3  # a, b, the rare ones
-    assert X[1100:].tolist() == [[0, 0, 1]] * 4
+    assert X[3100:].tolist() == [[0, 0, 1]] * 4
 
 
 def test_many_levels_are_grouped_beyond_the_most_frequent():
-    words = np.repeat([f"w{i}" for i in range(60)], np.arange(20, 80))
+    words = np.repeat([f"w{i}" for i in range(160)], np.arange(20, 180))
     _, X = fitted(pl.DataFrame({"c": words}))
-    assert X.shape[1] == 31
+    assert X.shape[1] == 101
     assert np.array_equal(X.sum(axis=1), np.ones(len(words)))
-    assert X[words == "w59"].sum(axis=0).max() == 79
+    assert X[words == "w159"].sum(axis=0).max() == 179
     assert X[words == "w0", -1].all()
 
 

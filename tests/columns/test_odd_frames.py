@@ -189,7 +189,7 @@ def test_a_constant_that_is_named_and_moves_later():
         model = TablePreparation(columns=["a", "c"], **params).fit(frame)
         X = model.transform(pl.DataFrame({"a": [3.0, 4.0], "c": ["u", "v"]}))
         assert X[1, 0] - X[0, 0] == 1
-        assert X[:, 1].tolist() == [1, 0]
+        assert X[0, 1] > 0 == X[1, 1]
 
 
 def test_what_is_no_frame():

@@ -58,7 +58,7 @@ def test_missing_values_are_an_error_that_says_where():
         TablePreparation(columns=["a", "b"], missing="error").fit_transform(FRAME)
     message = str(error.value)
     assert "3 missing values in 3 rows (2, 4, 5)" in message
-    assert "columns 'a' (1), 'b' (2)" in message
+    assert "by column: 'a' (1), 'b' (2)" in message
     assert "missing='median'" in message
     assert "--missing median" in message
     model = TablePreparation(columns=["a", "b"], missing="error").fit(FRAME.head(1))

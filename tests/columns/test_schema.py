@@ -50,7 +50,7 @@ def features(schema):
 @pytest.mark.parametrize(
     ("name", "role", "kind", "reason"),
     [
-        ("id", Role.ID, Kind.ID, "an id, judged by its name (40 distinct values)"),
+        ("id", Role.ID, Kind.ID, "an id, judged by its name; 40 distinct values"),
         ("name", Role.ID, Kind.ID, "a different word in every row"),
         ("x", Role.FEATURE, Kind.NUMBER, "numbers"),
         ("whole", Role.FEATURE, Kind.NUMBER, "numbers"),

@@ -15,10 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import nearfold
 from nearfold import public_names, registry
+from nearfold.columns.cells import cells_of_array
+from nearfold.messages import catalogue
 from nearfold.registry import Method, Space
 from nearfold.state import State, array, nested, size
 from nearfold.study.candidates import all_candidates, pick_candidates
 from nearfold.study.choose import nests
+from nearfold.study.question import Question, Task
 
 HOME = Path(nearfold.__file__).parent
 X = np.random.default_rng(0).normal(size=(60, 3)) * [3, 2, 1]
@@ -77,10 +80,14 @@ def test_one_entry_is_found_everywhere(tmp_path):
 
     listed = json.loads(CliRunner().invoke(main, ["methods", "--json"]).output)
     assert "Toy" in {method["name"] for method in listed}
-    assert [c.name for c in all_candidates()][2] == "Toy"  # rank 0: right after raw and scaled
-    assert "Toy" in {c.name for c in pick_candidates("classification", ["toy"])}
+    assert CliRunner().invoke(main, ["methods"]).exit_code == 0
+    cells = cells_of_array(X)
+    names = [c.name for c in all_candidates(cells, Task.CLASSIFICATION)]
+    assert names[2] == "Toy"  # rank 0: right after raw and scaled
+    chosen = pick_candidates(Question(methods=["toy"]), cells, Task.CLASSIFICATION)
+    assert "Toy" in {c.name for c in chosen}
     assert nests(Toy())
-    from nearfold.app.model_commands import make_method
+    from nearfold.app.methods_by_name import make_method
 
     assert make_method("toy", ("n_components=2",)).n_components == 2
 
@@ -119,6 +126,11 @@ def test_written_files_are_what_the_registry_says():
     }
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, "run python -m nearfold.public_names"
+
+
+def test_summaries_in_the_catalogue_are_those_of_the_registry():
+    for method in registry.METHODS:
+        assert catalogue("en")[f"summary.{method.name}"] == method.summary
 
 
 def test_type_checkers_read_the_names_in_the_stub():

@@ -74,6 +74,42 @@ def _npy_words(size: int) -> bytes:
     return whole.getvalue()
 
 
+def _arrow_stream(size: int) -> bytes:
+    import polars as pl
+
+    whole = io.BytesIO()
+    pl.DataFrame({"x": np.zeros(size // 8)}).write_ipc_stream(whole)
+    return whole.getvalue()
+
+
+def _parquet_vectors(size: int) -> bytes:
+    """Rows of 64 small whole numbers, which become floats."""
+    import polars as pl
+
+    rows = np.random.default_rng(0).integers(0, 200, (size // 64, 64)).astype(np.uint8)
+    whole = io.BytesIO()
+    pl.DataFrame({"v": rows}).with_columns(pl.col("v").arr.to_list()).write_parquet(whole)
+    return whole.getvalue()
+
+
+def _json_lines(size: int) -> bytes:
+    line = b'{"v":[' + b",".join([b"0.5"] * 100) + b'],"t":"word","n":5}\n'
+    return line * (size // len(line))
+
+
+def _workbook(size: int) -> bytes:
+    import xlsxwriter
+
+    whole = io.BytesIO()
+    with xlsxwriter.Workbook(whole) as book:
+        sheet = book.add_worksheet()
+        for row in range(size // 400):
+            for column in range(4):
+                sheet.write_string(row, column, f"word {row} {column}")
+            sheet.write_number(row, 4, row + 0.25)
+    return whole.getvalue()
+
+
 TABLES: dict[str, Callable[[int], bytes]] = {
     "spaces": lambda size: _numbers(size, separator="  ").encode(),
     "utf-16": _utf16,
@@ -90,5 +126,12 @@ TABLES: dict[str, Callable[[int], bytes]] = {
     "crlf": lambda size: _numbers(size, end="\r\n").encode(),
     "cr": lambda size: _numbers(size, end="\r").encode(),
     "NULs": lambda size: _numbers(size, end="\0\n").encode(),
+    "Arrow stream": _arrow_stream,
+    "Parquet vectors": _parquet_vectors,
+    "JSON lines": _json_lines,
+    "workbook": _workbook,
+    "leading zeros": lambda size: b"id,b\n" + b"007,1\n" * (size // 6),
+    "words for missing": lambda size: b"a,b\n" + b"NA,1\n2,3\n" * (size // 9),
+    "thousands": lambda size: b"a;b\n" + b"1,234,567;1\n" * (size // 12),
     "words": lambda size: b"a,b\n" + b"p,q\n" * (size // 4),
 }

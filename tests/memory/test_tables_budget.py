@@ -14,7 +14,7 @@ BUDGET = 64 * 2**20
 
 
 @pytest.mark.skipif(not can_measure(), reason="the peak of memory can be reset on Linux only")
-@pytest.mark.parametrize("share", [0.25, 0.8])
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.8])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_read_or_refused_within_the_budget(name, share, tmp_path):
     def read(path):

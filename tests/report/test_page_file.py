@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from synthetic_payload import HOSTILE, make_hostile, make_synthetic
 
+from nearfold.columns.cells import Cells
 from nearfold.errors import InputError
 from nearfold.report import colours
 from nearfold.report.page_file import MODULES, join_modules, page_words, render_page, write_page
 from nearfold.study.candidates import all_candidates
+from nearfold.study.question import Task
 
 PAGE = Path(str(files("nearfold.report").joinpath("page")))
 
@@ -81,7 +83,9 @@ def test_the_words_of_the_page_are_those_of_the_catalogues():
 
 
 def test_every_space_that_is_offered_has_a_chinese_name():
-    for name in [candidate.name for candidate in all_candidates()]:
+    cells = Cells((), np.zeros((2, 1)), np.zeros((2, 1), dtype=np.int32), (np.array(list("abc")),))
+    offered = all_candidates(cells, Task.CLASSIFICATION)
+    for name in [candidate.name for candidate in offered]:
         assert re.search("[\u4e00-\u9fff]", page_words()["zh"][f"method.{name}"]), name
 
 

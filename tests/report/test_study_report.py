@@ -10,7 +10,7 @@ from unpacking import read_codes
 
 from nearfold import compare, write_report
 from nearfold.report.page_file import write_page
-from nearfold.report.study_points import Weighed, how_many_spaces, pack_column
+from nearfold.report.study_points import SizeBudget, how_many_spaces, pack_column
 from nearfold.report.study_report import report_payload
 
 
@@ -63,19 +63,22 @@ def test_confusion_counts_every_held_out_row_once(iris, payload):
     for table in payload["confusion"]:
         counts = np.asarray(table["counts"])
         assert counts.sum() == 150
-        right = np.concatenate([o.per_row for o in iris.result(table["space"]).outcomes])
-        assert np.trace(counts) == right.sum()
+        psi = iris.judge.contributions(iris.result(table["space"]).judged)
+        assert np.trace(counts) == psi.sum()
 
 
 def test_curves_scree_weights_and_manifest(iris, payload):
     series = {s["name"]: s for s in payload["curves"][0]["series"]}
     assert series["LDA"]["chosen"] == iris.result("LDA").n_dimensions
-    np.testing.assert_allclose(series["PCA"]["y"], iris.result("PCA").scores.mean(axis=0))
+    by_k = iris.result("PCA").scores[:, 0].mean(axis=0)
+    np.testing.assert_allclose(series["PCA"]["y"], by_k.max(axis=1))
     scree = payload["scree"][0]
     assert scree["cumulative"][-1] == pytest.approx(1.0)
-    weights = {w["space"]: w for w in payload["weights"]}
-    assert sum(weights["LDA"]["weights"]) == pytest.approx(1.0)
-    assert sorted(weights["PCA"]["columns"]) == ["x0", "x1", "x2", "x3"]
+    (weights,) = payload["weights"]
+    assert weights["space"] == iris.best  # the space that was chosen, and no other
+    assert sum(weights["weights"]) == pytest.approx(1.0)
+    assert sorted(weights["columns"]) == ["x0", "x1", "x2", "x3"]
+    assert np.all(weights["low"] <= weights["weights"])
     manifest = {k if isinstance(k, str) else k["en"]: v for k, v in payload["manifest"]}
     assert manifest["seed"] == "0"
     assert manifest["rows x columns"] == "150 x 4"
@@ -85,7 +88,11 @@ def test_curves_scree_weights_and_manifest(iris, payload):
 
 def test_the_file_is_one_and_holds_the_payload(iris, tmp_path):
     path = write_report(
-        iris, tmp_path / "r.html", title="</script><b>", lang="zh", manifest={"data": "iris.csv"}
+        iris,
+        tmp_path / "r.html",
+        title="</script><b>",
+        lang="zh",
+        command="nearfold compare iris.csv",
     )
     text = path.read_text(encoding="utf-8")
     assert "src=" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
@@ -93,7 +100,7 @@ def test_the_file_is_one_and_holds_the_payload(iris, tmp_path):
     embedded = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.S)[1]
     found = json.loads(embedded)
     assert found["lang"] == "zh"
-    assert ["data", "iris.csv"] in found["manifest"]
+    assert found["command"] == "nearfold compare iris.csv"
 
 
 def test_every_task_has_a_report(tmp_path):
@@ -126,19 +133,23 @@ def test_a_hundred_thousand_points_stay_below_five_megabytes(tmp_path):
     assert 4_000_000 < path.stat().st_size < 5_000_000
 
 
-def test_many_classes_are_no_colour_and_no_crash(tmp_path):
+def test_many_classes_share_the_last_colour(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), np.repeat(np.arange(300), 2)
     found = compare(X, y, task="classification", methods=["PCA"], n_repeats=1, n_folds=2)
-    assert [c["name"] for c in report_payload(found)["points"]["columns"]] == ["x0", "x1", "x2"]
+    columns = report_payload(found)["points"]["columns"]
+    assert [c["name"] for c in columns] == ["label", "x0", "x1", "x2"]
+    assert len(columns[0]["categories"]) == 250
+    assert columns[0]["categories"][-1] == "…"
 
 
 def test_what_does_not_fit_is_left_out_and_named():
-    weighed = Weighed(100)
-    assert weighed.take({"a": "x" * 50}, "small") is not None
-    assert weighed.take({"a": "x" * 50}, "large") is None
-    assert weighed.left_out == ["large"]
+    budget = SizeBudget(100)
+    assert budget.take({"a": "x" * 50}, "small") is not None
+    assert budget.take({"a": "x" * 50}, "large") is None
+    assert budget.left_out == ["large"]
     assert how_many_spaces(100_000) == 4
     assert how_many_spaces(10**7) == 2
-    many = pack_column("text", np.array([str(i) for i in range(300)]), 300)
-    assert many == {}
+    gaps = pack_column("text", np.array(["a", None, "b"], dtype=object), 3)
+    assert gaps["categories"] == ["a", "b"]  # a gap is no class called None
+    assert read_codes(gaps["values"]).tolist() == [0, gaps["values"]["missing"], 1]

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from nearfold import __version__
+from nearfold.app.click_words import translate_click
 from nearfold.app.options import about, language
 from nearfold.app.printing import clean
 from nearfold.errors import NearfoldError
@@ -34,6 +35,7 @@ _COMMANDS = {
     "completion": "nearfold.app.completion",
     "demo": "nearfold.app.demo",
 }
+translate_click()
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -58,9 +60,9 @@ class _Commands(click.Group):
         except BrokenPipeError:  # `| head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit):
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             click.echo(f"nearfold: {Message('cli.stopped').text(language())}", err=True)
             sys.exit(130)
         except Exception as error:
@@ -72,9 +74,10 @@ class _Commands(click.Group):
 
 def exit_code(error: Exception) -> int:
     """2 for the user's mistakes, 1 for ours and for a machine that fails."""
-    if isinstance(error, OSError):
-        return 1 if error.errno in _FULL else 2
-    return 2 if isinstance(error, NearfoldError) else 1
+    cause = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(cause, OSError) and cause.errno in _FULL:
+        return 1
+    return 2 if isinstance(error, NearfoldError | OSError) else 1
 
 
 def one_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 from importlib import import_module
@@ -14,16 +15,17 @@ from nearfold.app.options import (
     FOLDS,
     SEED,
     about,
-    existing,
     option,
     refuse_outputs,
     study_options,
     table_options_of,
     talking_options,
 )
-from nearfold.errors import InputError
+from nearfold.app.reading import existing, pairs_of
+from nearfold.errors import InputError, NearfoldError
 from nearfold.messages import Message
 
+_log = logging.getLogger(__name__)
 _EXAMPLES = (
     "nearfold compare wine.csv --label cultivar -o report.html",
     "nearfold compare houses.parquet --target price --methods PCA,MLKR",
@@ -68,10 +70,9 @@ def compare(data: str, **options: Any) -> None:
 
     started = time.monotonic()
     out = Printer(options)
-    inputs = [data, options["pairs"], None if options["dry_run"] else options["schema_file"]]
-    written = options["schema_file"] if options["dry_run"] else None
-    refuse_outputs(inputs, [options["output"], options["save"], written])
+    _check_files(data, options)
     question = _question(options)
+    _log.info("reading %s", data)
     table = open_table(existing(data), options=table_options_of(options))
     if options["dry_run"]:
         _dry_run(table, options, out)
@@ -79,22 +80,39 @@ def compare(data: str, **options: Any) -> None:
     out.table(table)
     _refuse_space(options, question, table)
     with reporting(out.shows_progress):
-        pairs, lost = _pairs(options["pairs"], table)
+        pairs, lost = pairs_of(options["pairs"], table)
         found = compare_table(table, question, pairs=pairs, started=started)
-        written = _write(found, table, options)
-    out.comparison(found, [*lost, *written.pop("notices")])
-    if out.as_json:
-        out.json({"source": table.source.describe(), **table.about(), **found.to_dict(), **written})
-    else:
-        for what, path in written.items():
-            out.say(Message(f"cli.written_{what}", path=str(Path(path).resolve())))
-    if options["open_report"] and options["output"]:
-        click.launch(Path(options["output"]).resolve().as_uri())
+        # Before anything is printed: whoever reads stdout may stop to read.
+        written, notices, failure = _write(found, table, options)
+    _show(found, table, written, [*lost, *notices], out)
+    if failure is not None:
+        raise failure
+    if options["open_report"] and "report" in written:
+        click.launch(Path(written["report"]).resolve().as_uri())
     if not any(len(r.scores) for r in found.results):
         raise InputError(Message("cli.nothing_finished", why=found.results[0].trouble or "?"))
     if found.stopped:
         click.echo(f"nearfold: {Message('cli.stopped_above').text(out.lang)}", err=True)
         sys.exit(130)
+
+
+def _check_files(data: str, options: dict[str, Any]) -> None:
+    schema, dry = options["schema_file"], options["dry_run"]
+    if options["open_report"] and not options["output"]:
+        raise InputError(Message("cli.nothing_to_open"))
+    inputs = [data, options["pairs"], None if dry else schema]
+    refuse_outputs(inputs, [options["output"], options["save"], schema if dry else None])
+
+
+def _show(found: Any, table: Any, written: dict[str, str], notices: Any, out: Any) -> None:
+    if out.as_json:
+        told = found.to_dict()
+        told["notices"] += [notice.as_dict() for notice in notices]
+        out.json({"source": table.source.describe(), **table.about(), **told, **written})
+        return
+    out.comparison(found, notices)
+    for what, path in written.items():
+        out.say(Message(f"cli.written_{what}", path=str(Path(path).resolve())))
 
 
 def _question(options: dict[str, Any]) -> Any:
@@ -148,52 +166,52 @@ def _refuse_space(options: dict[str, Any], question: Any, table: Any) -> None:
         raise InputError(Message("cli.no_space", name=name, known=names))
 
 
-def _pairs(path: str | None, table: Any) -> tuple[Any, list[Message]]:
-    """Pairs of rows of the table; pairs of rows that were left out are left out, too."""
-    if path is None:
-        return None, []
-    import numpy as np
-
-    from nearfold.store.pairs import read_pairs
-
-    if table.ids is not None:
-        return read_pairs(existing(path), table.ids), []
-    found = np.asarray(read_pairs(existing(path), np.arange(int(table.rows.max()) + 1)))
-    place = np.full(int(table.rows.max()) + 1, -1)
-    place[table.rows] = np.arange(len(table.rows))
-    rows = place[found[:, :2]]
-    kept = (rows >= 0).all(axis=1)
-    lost = int((~kept).sum())
-    said = [Message("cli.pairs_lost", n=lost)] if lost else []
-    return np.column_stack([rows, found[:, 2]])[kept], said
-
-
-def _write(found: Any, table: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The report and the model, where they were asked for: before anything is printed."""
-    from nearfold.report.study_report import write_report
+def _write(
+    found: Any, table: Any, options: dict[str, Any]
+) -> tuple[dict[str, str], list[Message], Exception | None]:
+    """The report and the model, where they were asked for: their paths, what is to be said, and
+    why one of them could not be written.
+    """
     from nearfold.study.reuse import warn_of_reuse
 
-    written: dict[str, Any] = {"notices": warn_of_reuse(found)}
-    done = any(len(r.scores) for r in found.results)
-    if options["output"] and done:
-        path = write_report(
-            found,
-            options["output"],
-            title=table.source.name,
-            lang=options["lang"],
-            notices=tuple(written["notices"]),
-            command=command_line(),
-        )
-        written["report"] = str(path)
-    if options["save"] and done:
-        from nearfold.store.model_file import save
+    notices = warn_of_reuse(found)
+    written: dict[str, str] = {}
+    failure: Exception | None = None
+    if not any(len(r.scores) for r in found.results):
+        return written, notices, None
+    for what, path, write in (
+        ("report", options["output"], _report),
+        ("model", options["save"], _model),
+    ):
+        if path:
+            try:
+                written[what] = write(found, table, options, notices)
+                _log.info("wrote %s", path)
+            except (NearfoldError, OSError) as error:  # what was found is printed all the same
+                failure = failure or error
+    return written, notices, failure
 
-        name = found.result(options["saved_space"] or found.best).name
-        extra = {**found.card(name), **table.about()}
-        written["model"] = str(save(found.fit(name), options["save"], extra=extra))
-        if found.winner is None and not options["saved_space"]:
-            written["notices"].append(Message("cli.saved_reference", name=name))
-    return written
+
+def _report(found: Any, table: Any, options: dict[str, Any], notices: list[Message]) -> str:
+    from nearfold.report.study_report import write_report
+
+    name = table.source.name
+    return str(
+        write_report(found, options["output"], title=name, lang=options["lang"],
+                     notices=tuple(notices), command=command_line())
+    )  # fmt: skip
+
+
+def _model(found: Any, table: Any, options: dict[str, Any], notices: list[Message]) -> str:
+    from nearfold.store.model_file import save
+    from nearfold.study.showing import space_name
+
+    name = found.result(options["saved_space"] or found.best).name
+    extra = {**found.card(name), **table.about()}
+    path = save(found.fit(name), options["save"], extra=extra)
+    if found.winner is None and not options["saved_space"]:
+        notices.append(Message("cli.saved_reference", name=space_name(name)))
+    return str(path)
 
 
 def command_line() -> str:

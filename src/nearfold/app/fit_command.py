@@ -8,13 +8,13 @@ import click
 
 from nearfold.app.options import (
     about,
-    existing,
     option,
     refuse_outputs,
     table_options,
     table_options_of,
     talking_options,
 )
+from nearfold.app.reading import existing, pairs_of
 from nearfold.errors import InputError
 from nearfold.messages import Message
 
@@ -38,7 +38,6 @@ def fit(method: str, data: str, **options: Any) -> None:
     import numpy as np
     from sklearn.pipeline import Pipeline
 
-    from nearfold.app.compare_command import _pairs
     from nearfold.app.methods_by_name import make_method
     from nearfold.app.printing import Printer
     from nearfold.run import reporting
@@ -54,8 +53,11 @@ def fit(method: str, data: str, **options: Any) -> None:
     prepare = Preparations(table.cells, table.columns, table.missing, 0, table.y)
     recipe = SCALED if options["scale"] else RAW
     step, X = prepare.fitted(recipe, np.arange(len(table)))
+    pairs, lost = pairs_of(options["pairs"], table)
+    for notice in lost:
+        out.say(notice, err=True)
     with reporting(out.shows_progress):
-        _fit(estimator, X, table, _pairs(options["pairs"], table)[0])
+        _fit(estimator, X, table, pairs)
     model = Pipeline([("table", step), ("space", estimator)])
     extra = {"rows": len(table), **table.about()}
     path = save(model, options["output"], extra=extra)

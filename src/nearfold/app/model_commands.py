@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from nearfold.app.options import about, talking_options
-from nearfold.messages import Message
+from nearfold.messages import Message, catalogue
 
 
 @click.command(
@@ -49,7 +49,7 @@ def methods(**options: Any) -> None:
     from rich.table import Table
 
     from nearfold import registry
-    from nearfold.app.printing import Printer, console
+    from nearfold.app.printing import Printer, put
 
     out = Printer(options)
     if out.as_json:
@@ -61,7 +61,7 @@ def methods(**options: Any) -> None:
         table.add_column(out.text(Message(f"cli.head.{head}")), no_wrap=head == "method")
     for method in registry.METHODS:
         kind = out.text(Message(f"method_kind.{method.kind}"))
-        table.add_row(
-            method.name, kind, method.section, out.text(Message(f"summary.{method.name}"))
-        )
-    console().print(table)
+        id = f"summary.{method.name}"  # a method that is new may have no Chinese summary yet
+        summary = Message(id) if id in catalogue("en") else method.summary
+        table.add_row(method.name, kind, method.section, out.text(summary))
+    put(table)

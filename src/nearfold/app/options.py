@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from glob import glob
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,13 +22,16 @@ from nearfold.errors import InputError
 from nearfold.messages import LANGUAGES, Message
 
 Command = Callable[..., Any]
+_LANGUAGE, _CONFIG = "nearfold.language", "nearfold.config"  # in a context's notes
 
 
 def language() -> str:
-    """The language of help texts: --lang on the command line, else NEARFOLD_LANG, else English."""
-    words = sys.argv[1:]
-    asked = [after for word, after in pairwise(words) if word == "--lang"]
-    asked += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
+    """The language that is spoken: --lang, else NEARFOLD_LANG, else English."""
+    context = click.get_current_context(silent=True)
+    asked = [context.meta.get(_LANGUAGE, "")] if context else []
+    given = sys.argv[1:]  # help texts are made before options are parsed
+    asked += [after for word, after in pairwise(given) if word == "--lang"]
+    asked += [word.removeprefix("--lang=") for word in given if word.startswith("--lang=")]
     asked.append(os.environ.get("NEARFOLD_LANG", ""))
     return next((lang for lang in asked if lang in LANGUAGES), "en")
 
@@ -48,7 +55,7 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 
 def _read_config(ctx: click.Context, _: Any, path: str | None) -> None:
-    """Options from a TOML file: those of the command's own table, else those at the top."""
+    """Options from a TOML file: those at its top, and those in the table of the command."""
     if path is None:
         return
     try:
@@ -57,12 +64,19 @@ def _read_config(ctx: click.Context, _: Any, path: str | None) -> None:
         raise InputError(Message("cli.no_file", name=path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(Message("cli.bad_config", name=path, why=str(error))) from None
-    own = found.get(ctx.info_name or "", found)
-    known = {n.lstrip("-"): p.name for p in ctx.command.params for n in getattr(p, "opts", [])}
-    unknown = [key for key in own if key not in known and not isinstance(own[key], dict)]
-    if unknown:
-        raise InputError(Message("cli.unknown_option", name=path, option=unknown[0]))
-    ctx.default_map = {known[key]: value for key, value in own.items() if key in known}
+    commands = ctx.find_root().command
+    tables = commands.list_commands(ctx) if isinstance(commands, click.Group) else []
+    given = {k: v for k, v in found.items() if not (k in tables and isinstance(v, dict))}
+    given |= found.get(ctx.info_name or "", {})
+    known = {name.lstrip("-"): p for p in ctx.command.params for name in p.opts}
+    for key, value in given.items():
+        option = known.get(key)
+        if option is None or isinstance(value, dict):
+            raise InputError(Message("cli.unknown_option", name=path, option=key))
+        if isinstance(value, list) != option.multiple:  # one for several, or a list with commas
+            given[key] = [value] if option.multiple else ",".join(map(str, value))
+    ctx.default_map = {known[key].name: value for key, value in given.items()}
+    ctx.meta[_CONFIG] = path
 
 
 def _use_memory(_ctx: Any, _: Any, size: str | None) -> None:
@@ -72,12 +86,31 @@ def _use_memory(_ctx: Any, _: Any, size: str | None) -> None:
         set_memory(size)
 
 
-LANG = option("--lang", type=click.Choice(LANGUAGES), default=language, help=words("option.lang"))
+def _speak(ctx: click.Context, _: Any, lang: str) -> str:
+    ctx.meta[_LANGUAGE] = lang
+    return lang
+
+
+def _log(_ctx: Any, _: Any, verbose: bool) -> None:
+    if verbose:
+        logging.basicConfig(format="%(name)s: %(message)s")
+        logging.getLogger("nearfold").setLevel(logging.INFO)
+
+
+def _seed(_ctx: Any, _: Any, seed: int) -> int:
+    if seed < 0:
+        raise InputError(Message("cli.bad_seed", seed=seed))
+    return seed
+
+
+LANG = option(
+    "--lang", type=click.Choice(LANGUAGES), default=language, callback=_speak, is_eager=True
+)
 JSON = option("--json", "as_json", is_flag=True)
-SEED = option("--seed", default=0, show_default=True)
+SEED = option("--seed", default=0, show_default=True, callback=_seed)
 FOLDS = option("--folds", default=5, show_default=True)
 QUIET = option("-q", "--quiet", is_flag=True)
-VERBOSE = option("-v", "--verbose", is_flag=True)
+VERBOSE = option("-v", "--verbose", is_flag=True, callback=_log, expose_value=False)
 MEMORY = option("--memory", metavar="SIZE", callback=_use_memory, expose_value=False, is_eager=True)
 CONFIG = option(
     "--config", metavar="FILE", callback=_read_config, expose_value=False, is_eager=True
@@ -130,11 +163,7 @@ def table_options_of(options: dict[str, Any]) -> Any:
     """The options of a command as the study takes them."""
     from nearfold.study.intake import TableOptions
 
-    schema = options.get("schema_file")
-    if schema and not options.get("dry_run"):
-        schema = _read_schema(schema)
-    else:
-        schema = None
+    file = None if options.get("dry_run") else options.get("schema_file")
     return TableOptions(
         label=options.get("label"),
         target=options.get("target"),
@@ -144,7 +173,7 @@ def table_options_of(options: dict[str, Any]) -> Any:
         features=list(options.get("features") or ()) or None,
         exclude=tuple(options.get("exclude") or ()),
         kinds=dict(_kind(text) for text in options.get("kinds") or ()),
-        schema=schema,
+        schema=_read_schema(file) if file else None,
         missing=options.get("missing", "median"),
         na=tuple(w for text in options.get("na") or () for w in text.split(",")),
         format=options.get("file_format"),
@@ -174,50 +203,50 @@ def _read_schema(path: str) -> dict[str, Any]:
     return dict(found)
 
 
-def existing(data: str) -> str:
-    """The data's path, if there is such a file; patterns and stdin are taken as they are."""
-    if data != "-" and not any(sign in data for sign in "*?[#"):
-        path = Path(data)
-        if "\0" in data or not path.exists():
-            raise InputError(Message("cli.no_file", name=data))
-        if path.is_dir():
-            raise InputError(Message("cli.is_folder", name=data))
-    return data
-
-
 def refuse_outputs(inputs: Iterable[str | None], outputs: Iterable[str | None]) -> None:
     """What cannot be written, or would overwrite an input or another output, is found before the
     work: by any spelling, through links and hard links.
     """
+    context = click.get_current_context(silent=True)
+    config = context.meta.get(_CONFIG) if context else None
     taken: dict[Any, str] = {}
-    for path in inputs:
+    for path in [*inputs, config]:
         if path and path != "-" and "\0" not in path:
-            taken |= dict.fromkeys(_identities(Path(path)), path)
+            for name in (path, path.partition("#")[0], *glob(path)):  # sheets and patterns
+                taken |= dict.fromkeys(_identities(Path(name)), name)
     for path in outputs:
-        if not path or path == "-":
+        if path is None:
             continue
         place = Path(path)
-        name = place.name or path
-        if "\0" in path or not place.resolve().parent.is_dir():
-            raise InputError(Message("cli.no_folder", folder=str(place.parent), name=name))
-        if place.is_dir():
-            raise InputError(Message("cli.is_folder", name=path))
-        if not os.access(place.resolve().parent, os.W_OK):
-            raise InputError(Message("cli.not_writable", folder=str(place.parent), name=name))
+        _refuse_place(path, place)
         for identity in _identities(place):
             if identity in taken:
-                raise InputError(
-                    Message("cli.overwrites", name=name, other=Path(taken[identity]).name)
-                )
+                other = Path(taken[identity]).name
+                raise InputError(Message("cli.overwrites", name=place.name, other=other))
         taken |= dict.fromkeys(_identities(place), path)
+
+
+def _refuse_place(path: str, place: Path) -> None:
+    folder = str(place.parent)
+    if "\0" in path or not place.resolve().parent.is_dir():
+        raise InputError(Message("cli.no_folder", folder=folder, name=place.name or path))
+    if place.is_dir() or not place.name:
+        raise InputError(Message("cli.is_folder", name=path))
+    if place.exists() and not place.is_file():
+        raise InputError(Message("cli.is_device", name=path))
+    try:  # permissions do not tell of read-only disks, nor anything to root
+        with tempfile.TemporaryFile(dir=place.resolve().parent):
+            pass
+    except OSError as error:
+        raise InputError(
+            Message("cli.not_writable", folder=folder, name=place.name, why=error.strerror)
+        ) from error
 
 
 def _identities(path: Path) -> list[Any]:
     """The place of a file, and the file itself, which may have other names."""
     found: list[Any] = [os.path.realpath(path)]
-    try:
+    with suppress(OSError, ValueError):
         status = path.stat()
         found.append((status.st_dev, status.st_ino))
-    except (OSError, ValueError):
-        pass
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import sys
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import click
@@ -12,16 +12,8 @@ import numpy as np
 from nearfold.messages import Message
 
 _HEADINGS = (
-    "space",
-    "dimensions",
-    "k",
-    "held_out",
-    "interval",
-    "difference",
-    "p",
-    "verdict",
-    "fit",
-)
+    "space", "dimensions", "k", "held_out", "interval", "difference", "p", "verdict", "fit"
+)  # fmt: skip
 _MOST_COLUMNS = 60  # of a schema
 
 
@@ -31,23 +23,26 @@ def clean(text: str, longest: int = 500) -> str:
     return safe if len(safe) <= longest else f"{safe[: longest - 1]}…"
 
 
-def console(stderr: bool = False) -> Any:
-    """Rich's, without colours guessed for words; wide enough for a leaderboard when piped."""
+def put(thing: Any, style: str = "") -> None:
+    """A line or a table on stdout, by rich; wide enough for a leaderboard when piped."""
     from rich.console import Console
 
-    plain = Console(highlight=False, stderr=stderr)
-    return plain if plain.is_terminal else Console(highlight=False, stderr=stderr, width=140)
+    screen = Console(highlight=False)
+    if not screen.is_terminal:
+        screen = Console(highlight=False, width=140)
+    # Rich would end the program where nobody reads on (`| head`), with a code of its own.
+    with screen.capture() as shown:
+        screen.print(thing, markup=False, soft_wrap=isinstance(thing, str), style=style or None)
+    click.echo(shown.get(), nl=False)
 
 
 class Printer:
     """Prints in the language, and as much, as a command's options ask for."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.lang = str(options.get("lang") or "en")
-        self.as_json = bool(options.get("as_json"))
-        self.quiet = bool(options.get("quiet"))
-        if options.get("verbose"):
-            logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+        self.lang = str(options["lang"])
+        self.as_json = bool(options["as_json"])
+        self.quiet = bool(options["quiet"])
 
     @property
     def shows_progress(self) -> bool:
@@ -66,8 +61,14 @@ class Printer:
 
     def say(self, message: Any, err: bool | None = None) -> None:
         """A line, on stderr where stdout is for machines."""
-        if not self.quiet or err is False:
-            click.echo(self.text(message), err=self.as_json if err is None else err)
+        err = self.as_json if err is None else err
+        if not self.quiet or not err:
+            self._echo(self.text(message), err)
+
+    def _echo(self, line: str, err: bool) -> None:
+        # Work is not lost because nobody reads what is said beside it.
+        with suppress(OSError) if err else nullcontext():
+            click.echo(line, err=err)
 
     def table(self, table: Any) -> None:
         """What was read, and what each column is taken for, on stderr."""
@@ -85,22 +86,21 @@ class Printer:
             if (name := table.schema.named(role)) is not None:
                 lines.append(Message("cli.role", role=role.shown, name=name))
         for i, line in enumerate([*lines, *table.notices]):
-            click.echo(("  " if i else "") + self.text(line), err=True)
+            self._echo(("  " if i else "") + self.text(line), err=True)
 
     def schema(self, table: Any) -> None:
         """Each column with its kind, its role, how it will be used and why."""
         from rich.table import Table
         from rich.text import Text
 
-        out = console()
-        out.print(self.text(table.source.describe()), markup=False, soft_wrap=True)
+        put(self.text(table.source.describe()))
         board = Table(box=None, pad_edge=False)
         for head in ("column", "kind", "role", "use", "why"):
             board.add_column(self.text(Message(f"cli.head.{head}")), overflow="fold")
         for column in table.schema.columns[:_MOST_COLUMNS]:
             cells = (column.name, column.kind.shown, column.role.shown, column.use, column.reason)
             board.add_row(*(Text(self.text(cell)) for cell in cells))
-        out.print(board)
+        put(board)
         left = len(table.schema.columns) - _MOST_COLUMNS
         if left > 0:
             self.say(Message("cli.more_columns", n=left), err=False)
@@ -109,56 +109,54 @@ class Printer:
 
     def comparison(self, found: Any, notices: list[Message]) -> None:
         """Every space with its interval and verdict, then the answer."""
-        if self.as_json:
-            return
-        out = console()
+        from nearfold.study.showing import space_name
+
         if not self.quiet:
-            out.print(self._leaderboard(found))
+            put(self._leaderboard(found))
             for s in found.verdict.standings:
-                for line in [s.result.trouble] if s.result.trouble else s.result.notes:
-                    said = f"{s.name}: {self.text(line)}"
-                    out.print(said, markup=False, soft_wrap=True, style="dim")
-            out.print()
-        out.print(self.text(found.headline), markup=False, soft_wrap=True, style="bold")
+                if s.result.trouble:
+                    told = Message("columns.look_at", name=space_name(s.name), why=s.result.trouble)
+                    put(self.text(told), "dim")
+            put("")
+        put(self.text(found.headline), "bold")
         for line in [*found.details, *([found.final.told] if found.final else [])]:
-            out.print(self.text(line), markup=False, soft_wrap=True)
+            put(self.text(line))
         for notice in () if self.quiet else [*found.notices, *notices]:
             if notice not in found.table.notices:  # those were shown with the table
-                out.print(f"  {self.text(notice)}", markup=False, soft_wrap=True, style="dim")
+                put(f"  {self.text(notice)}", "dim")
 
     def _leaderboard(self, found: Any) -> Any:
         from rich.table import Table
         from rich.text import Text
 
-        from nearfold.study.showing import ScoreValue, show_p, space_name
-
-        judge = found.judge
         board = Table(box=None, pad_edge=False)
         for head in _HEADINGS:
             side: Any = "left" if head in ("space", "verdict") else "right"
             board.add_column(self.text(Message(f"cli.head.{head}")), justify=side, no_wrap=True)
         for s in found.verdict.standings:
-            r, done = s.result, len(s.result.scores) > 0
-            cells = [self.text(space_name(s.name)), str(r.n_dimensions) if done else "-"]
-            cells.append(str(r.n_neighbors) if done and r.n_neighbors else "")
-            cells.append(ScoreValue(s.score.mean, judge).text(self.lang) if s.score else "")
-            known = s.score is not None and np.isfinite(s.score.low)
-            ends = (
-                [ScoreValue(v, judge).text(self.lang) for v in (s.score.low, s.score.high)]
-                if known
-                else []
-            )
-            cells.append(" – ".join(ends))
-            gain = s.difference.difference if s.difference else None
-            cells.append(
-                "" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}"
-            )
-            cells.append(show_p(s.p).replace("= ", "").replace("< ", "<"))
-            cells.append(self.text(s.verdict.shown))
-            cells.append(f"{r.fit_seconds / max(1, len(r.scores)):.2f} s")
             style = "bold" if s.name == found.winner else ""
-            board.add_row(*(Text(c, style=style) for c in cells))
+            board.add_row(*(Text(cell, style=style) for cell in self._row(s, found.judge)))
         return board
+
+    def _row(self, s: Any, judge: Any) -> list[str]:
+        from nearfold.study.showing import ScoreValue, show_p, space_name
+
+        r, done = s.result, len(s.result.scores) > 0
+        gain = s.difference.difference if s.difference else None
+        scores = [s.score.mean, s.score.low, s.score.high] if s.score else []
+        mean, *ends = [ScoreValue.of(v, judge).text(self.lang) for v in scores] or [""]
+        known = s.score is not None and np.isfinite(s.score.low)
+        return [
+            self.text(space_name(s.name)),
+            str(r.n_dimensions) if done else "-",
+            str(r.n_neighbors) if done and r.n_neighbors else "",
+            mean,
+            " – ".join(ends) if known else "",
+            "" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}",
+            show_p(s.p).replace("= ", "").replace("< ", "<"),
+            self.text(s.verdict.shown),
+            f"{r.fit_seconds / max(1, len(r.scores)):.2f} s",
+        ]
 
     def choice(self, choice: Any) -> None:
         """The curve as a small table, the reason below it."""
@@ -175,18 +173,17 @@ class Printer:
             error = f" ± {curve.error[i]:.4f}" if curve.error is not None else ""
             mark = " <" if curve.x[i] == choice.value else ""
             bar = "█" * round(20 * max(0.0, float(curve.y[i])) / top)
-            table.add_row(f"{curve.x[i]:.6g}", f"{curve.y[i]:.4f}{error}", bar + mark)
-        out = console()
-        out.print(table)
-        out.print(self.text(choice.reason), markup=False, soft_wrap=True)
+            y = f"{curve.y[i]:.4f}{error}" if (curve.y % 1).any() else f"{curve.y[i]:.0f}"
+            table.add_row(f"{curve.x[i]:.6g}", y, bar + mark)
+        put(table)
+        put(self.text(choice.reason))
 
     def explanation(self, found: Any, most: int) -> None:
         """Columns with their weights as bars."""
         from rich.table import Table
         from rich.text import Text
 
-        out = console()
-        out.print(self.text(found.about), markup=False, soft_wrap=True)
+        put(self.text(found.about))
         table = Table(box=None, pad_edge=False, show_header=False)
         largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
         for i, name in enumerate(found.columns[:most]):
@@ -194,7 +191,7 @@ class Printer:
             interval = "" if found.low is None else f"{found.low[i]:.3g} – {found.high[i]:.3g}"
             bar = "█" * round(30 * abs(weight) / largest)
             table.add_row(Text(clean(name, 60)), f"{weight:.4g}", interval, bar)
-        out.print(table)
+        put(table)
         if len(found.columns) > most:
             self.say(Message("cli.more_columns", n=len(found.columns) - most), err=False)
 

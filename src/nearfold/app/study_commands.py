@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +13,6 @@ from nearfold.app.options import (
     FOLDS,
     SEED,
     about,
-    existing,
     option,
     reading_options,
     refuse_outputs,
@@ -19,6 +20,7 @@ from nearfold.app.options import (
     table_options_of,
     talking_options,
 )
+from nearfold.app.reading import existing, kept_rows, name_of, preparation_of, read_new
 from nearfold.errors import InputError
 from nearfold.messages import Message
 
@@ -77,6 +79,8 @@ def _choose(table: Any, options: dict[str, Any]) -> Any:
         raise InputError(
             Message("cli.cannot_choose", name=type(estimator).__name__, what=parameter)
         )
+    if is_learner(estimator) and table.y is None:
+        raise InputError(Message("cli.needs_label", name=type(estimator).__name__))
     if what == "neighbors":
         return choose_neighbors(estimator, table, rule=rule, **shared)
     if what == "radius":
@@ -95,34 +99,35 @@ def _choose(table: Any, options: dict[str, Any]) -> Any:
 def explain(model: str, data: str, **options: Any) -> None:
     """Which columns make rows near in the space of a saved model?"""
     from nearfold.app.printing import Printer
-    from nearfold.app.transform_command import preparation_of, read_new
     from nearfold.run import reporting
-    from nearfold.store.model_file import load
+    from nearfold.store.model_file import load_with_card
     from nearfold.study.explain import explain_rows, explain_space
 
     out = Printer(options)
-    loaded = load(model)
+    asked = _two_rows(options["rows"]) if options["rows"] else None
+    loaded, card = load_with_card(model)
     if not hasattr(loaded, "transform"):
-        raise InputError(
-            Message(
-                "cli.no_places",
-                name=type(loaded[-1] if hasattr(loaded, "steps") else loaded).__name__,
-            )
-        )
-    frame, _ = read_new(data, options)
-    step = preparation_of(loaded)
-    rows: Any = frame
-    if step is None:
-        import numpy as np
-
-        rows = np.asarray(frame.to_numpy(), dtype=np.float64)
+        raise InputError(Message("cli.no_places", name=name_of(loaded)))
+    frame, kept = kept_rows(loaded, read_new(data, options, card.extra or {}, out), out)
+    if hasattr(loaded.transform(frame.head(1)), "toarray"):
+        raise InputError(Message("cli.gives_graph", name=name_of(loaded)))
+    rows = frame if preparation_of(loaded) else frame.to_numpy().astype(float)
     with reporting(out.shows_progress):
-        if options["rows"]:
-            a, b = _two_rows(options["rows"])
-            found = explain_rows(loaded, rows, tuple(frame.columns), a, b)
+        if asked:
+            places = [_place(row, kept) for row in asked]
+            found = explain_rows(loaded, rows, tuple(frame.columns), *places)
+            found = replace(found, about=Message("explain.rows", a=asked[0], b=asked[1]))
         else:
             found = explain_space(loaded, rows, tuple(frame.columns))
     out.json(found.to_dict()) if out.as_json else out.explanation(found, options["top"])
+
+
+def _place(row: int, kept: Any) -> int:
+    """Where a row of the file is among those that were not left out."""
+    found = (kept == row).nonzero()[0]
+    if len(found) == 0:
+        raise InputError(Message("cli.no_row", row=row))
+    return int(found[0])
 
 
 def _two_rows(text: str) -> tuple[int, int]:
@@ -137,29 +142,25 @@ def _two_rows(text: str) -> tuple[int, int]:
 @option("-k", "--neighbors", default=10, show_default=True, about="graph_neighbors")
 @option("--radius", type=float)
 @option("--metric", default="euclidean", show_default=True)
-@option("-o", "--output", type=click.Path(dir_okay=False), about="graph")
+@option("-o", "--output", metavar="PNG", about="graph")
 @option("--scale/--no-scale", default=False, show_default=True)
 @table_options
 @talking_options
 def doctor(data: str, **options: Any) -> None:
     """Examine the neighbourhood graph of a table: pieces, short circuits, holes."""
     from nearfold.app.printing import Printer
-    from nearfold.report.doctor import diagnose
     from nearfold.run import reporting
     from nearfold.study.choose import prepared
     from nearfold.study.intake import open_table
 
     out = Printer(options)
-    refuse_outputs([data], [options["output"]])
+    refuse_outputs([data, options["schema_file"]], [options["output"]])
+    if options["output"] and Path(options["output"]).suffix.lower() != ".png":
+        raise InputError(Message("cli.not_png", name=options["output"]))
     table = open_table(existing(data), options=table_options_of(options))
     out.table(table)
     with reporting(out.shows_progress):
-        diagnosis = diagnose(
-            prepared(table, options["scale"], 0),
-            n_neighbors=options["neighbors"],
-            radius=options["radius"],
-            metric=options["metric"],
-        )
+        diagnosis = _diagnose(prepared(table, options["scale"], 0), options)
     path = None if options["output"] is None else diagnosis.draw(options["output"])
     if out.as_json:
         out.json(diagnosis.to_dict())
@@ -167,3 +168,19 @@ def doctor(data: str, **options: Any) -> None:
         click.echo("\n".join(out.text(line) for line in diagnosis.lines()))
     if path is not None:
         out.say(Message("cli.written_picture", path=str(path.resolve())))
+
+
+def _diagnose(X: Any, options: dict[str, Any]) -> Any:
+    from nearfold.report.doctor import diagnose
+
+    graph = {"n_neighbors": options["neighbors"], "radius": options["radius"]}
+    metric = options["metric"]
+    try:
+        return diagnose(X, metric=metric, **graph)
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:  # scikit-learn's, of a name or of the columns
+        if metric == "euclidean":
+            raise
+        why = " ".join(str(error).split())[:200]
+        raise InputError(Message("cli.bad_metric", metric=metric, why=why)) from error

@@ -87,7 +87,7 @@ class Cells:
     @property
     def width(self) -> int:
         """Columns once categories are encoded, at most."""
-        return self.numbers.shape[1] + sum(min(len(known), 30) + 2 for known in self.levels)
+        return self.numbers.shape[1] + sum(min(len(known), 100) + 2 for known in self.levels)
 
     @property
     def names(self) -> tuple[str, ...]:

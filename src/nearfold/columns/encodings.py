@@ -13,8 +13,8 @@ from nearfold.columns.converters import MISSING
 from nearfold.errors import InputError
 from nearfold.notation import Array, Floats, Ints
 
-_MOST_LEVELS = 30  # indicators of one category; the others are grouped
-_RARE = 0.005  # share of the rows below which a level is grouped, and never fewer than 2 rows
+_MOST_LEVELS = 100  # indicators of one category; the others are grouped
+_RARE = 0.001  # share of the rows below which a level is grouped, and never fewer than 2 rows
 _CUTS = 5  # parts of the training rows that are encoded by the rest
 
 

@@ -9,10 +9,13 @@ Columns are matched by name. What is learned from the training rows travels with
                   the mean target of each level ("target": for classes, the share of each class),
                   shrunk towards the overall mean. Training rows are then encoded by rows other than
                   themselves (scikit-learn's TargetEncoder), so that no row sees its own answer.
-    their weight  beside scaled numbers the indicators of a category are multiplied so that their
-                  variances add up to `category_weight`: with 1, a category counts as much as a
-                  number. Beside raw numbers they are 0 and 1; in Gower's distance two rows of
-                  different levels differ by 1.
+    their weight  beside scaled numbers a category counts as much as a number: two rows of
+                  different levels are as far apart (squared distance 2, times `category_weight`)
+                  as two rows are in a scaled number on average. Dividing indicators by their own
+                  deviation instead would let a rare level outweigh everything else. Beside raw
+                  numbers indicators are 0 and 1; in Gower's distance two rows of different levels
+                  differ by 1. Truth values count like a category of two levels, target means
+                  like a number.
 
 In new rows a level that the training rows did not have is no level: all its indicators are 0, and
 its target mean is the overall one. A missing category is a level of its own if the training rows
@@ -59,7 +62,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     categories : {"onehot", "target"}, default="onehot"
         "target" needs y.
     category_weight : float, default=1.0
-        Variance of a category beside scaled numbers, each of which has variance 1.
+        Squared distance of two rows of different levels, in units of that of two rows in a scaled
+        number on average, which is 2.
     random_state : int, default=0
         Cuts the training rows that "target" encodes by one another.
 
@@ -221,20 +225,26 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         for codes, levels in zip(cells.codes.T, cells.levels, strict=True):
             if y is not None and can_use_targets(y) and len(levels) > 2:
                 table, values = target_means(codes, len(levels), y, self.random_state)
+                factor = self._target_factor(values)
             else:
                 table = indicators(codes, len(levels))
-                values = table[codes]
-            factor = self._factor(values)
+                values, factor = table[codes], self._indicator_factor(table.shape[1])
             self.tables_.append(table * factor)
             own.append(values * factor)
         return own
 
-    def _factor(self, values: Floats) -> float:
-        """What the columns of a category are multiplied by."""
+    def _indicator_factor(self, width: int) -> float:
+        """What the indicators of a category are multiplied by; two levels have one of them."""
+        if self.numbers == "raw":
+            return 1.0
         if self.numbers == "range":
-            return 1.0 if values.shape[1] == 1 else 0.5
+            return 1.0 if width == 1 else 0.5
+        return float(np.sqrt(self.category_weight * (2 if width == 1 else 1)))
+
+    def _target_factor(self, values: Floats) -> float:
+        """What the target means of a category are multiplied by."""
         total = float(values.var(axis=0).sum())
-        if self.numbers == "raw" or not total > 1e-20:  # a category that is the same in all rows
+        if self.numbers != "scale" or not total > 1e-20:  # a category that is the same in all rows
             return 1.0
         return float(np.sqrt(self.category_weight / total))
 
@@ -242,7 +252,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Cells as numbers, missing ones filled, categories encoded."""
         check_is_fitted(self)
         if self.missing == "error":
-            refuse_gaps(cells)
+            refuse_gaps(cells, "columns.missing_in_new")
         if self.missing == "drop":
             cells = cells.take(~cells.gaps())
         coded = zip(cells.codes.T, self.tables_, strict=True)

@@ -35,9 +35,21 @@ def has_gaps(numbers: Floats) -> Array:
 
 
 def learn_fill(numbers: Floats, rule: str) -> Floats:
-    """What replaces missing and infinite numbers of each column: its mean, its median, or 0."""
+    """What replaces missing and infinite numbers of each column: its mean, its median, or 0.
+
+    Also of columns without gaps in these rows: new rows may have some.
+    """
     fill = np.zeros(numbers.shape[1])
-    gaps = np.flatnonzero(has_gaps(numbers)) if rule in ("mean", "median") else np.empty(0, int)
+    if rule not in ("mean", "median") or len(numbers) == 0:
+        return fill
+    bad = has_gaps(numbers)
+    whole, gaps = np.flatnonzero(~bad), np.flatnonzero(bad)
+    middle_of = np.mean if rule == "mean" else np.median
+    for some in blocks(len(whole), len(numbers)):
+        values = numbers[:, whole[some]].astype(np.float64)
+        size = np.abs(values).max(axis=0)
+        size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
+        fill[whole[some]] = middle_of(values / size, axis=0) * size
     for some in blocks(len(gaps), len(numbers)):
         values = numbers[:, gaps[some]].T.astype(np.float64)
         values[~np.isfinite(values)] = np.nan
@@ -85,7 +97,9 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
     spread = np.sqrt(scatter / n) * unit
     for part in parts:
         own = slice(part.start, part.stop)
-        if part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
+        if part.kind == Kind.BOOLEAN:  # as far apart as the levels of a category
+            spread[own] = np.sqrt(0.5)
+        elif part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
             spread[own] = np.sqrt((spread[own] ** 2).mean())
         elif part.kind == Kind.DATE:  # sine and cosine together count as one number
             for pair in range(part.start + 1, part.stop, 2):

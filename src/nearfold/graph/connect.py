@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from nearfold.errors import DisconnectedGraphError, InputError, warn
 from nearfold.graph.bridges import OutsideSearch, bridging_edges, spanning_edges
 from nearfold.graph.build import Graph
+from nearfold.messages import Message
 from nearfold.neighbors.lists import nearest_blocks
 from nearfold.notation import Array, Floats, Ints
 
@@ -69,10 +70,9 @@ def apply_policy(
         find = spanning_edges if tree else bridging_edges
         a, b, length = find(graph, reach, label, outside)
         usual = f"{np.median(graph.lengths):.4g}" if len(graph.lengths) else "missing"
-        warn(
-            f"{state}: joined by {len(a)} bridges, the shortest between pieces (length "
-            f"{length.min():.4g} to {length.max():.4g}; median edge: {usual}). {advice}"
-        )
+        ends = f"{length.min():.4g}", f"{length.max():.4g}"
+        warn(Message("warn.bridged", count=str(count), listed=listed, n=str(len(a)), low=ends[0],
+                     high=ends[1], usual=usual, advice=advice))  # fmt: skip
         bridged = graph.with_edges(a, b, length)
         return ConnectedGraph(bridged, label, [everything], (a, b, length))
     if policy == "largest":
@@ -82,19 +82,21 @@ def apply_policy(
     return ConnectedGraph(graph, label, [np.flatnonzero(label == i) for i in range(count)])
 
 
-def connectivity_advice(outside: OutsideSearch | None, k: int | None, search: bool = False) -> str:
+def connectivity_advice(
+    outside: OutsideSearch | None, k: int | None, search: bool = False
+) -> Message:
     """What would connect a graph; the smallest number of neighbours only if it is searched for."""
-    choices = "Or choose disconnected='bridge', 'largest' or 'each'."
+    choices = Message("warn.connect_choices")
     if outside is None:
-        return f"Give a graph with more edges, or the full matrix of distances. {choices}"
+        return Message("warn.connect_graph") + choices
     if k is None:
-        return f"Use a larger radius. {choices}"
+        return Message("warn.connect_radius") + choices
     if not search:
-        return f"Use more neighbours: nearfold.diagnose finds how many connect it. {choices}"
+        return Message("warn.connect_more") + choices
     enough = smallest_connecting_k(outside.index, k)
     if enough is None:
-        return f"No small number of neighbours connects it. {choices}"
-    return f"n_neighbors={enough} would connect it. {choices}"
+        return Message("warn.connect_none") + choices
+    return Message("warn.connect_k", k=str(enough)) + choices
 
 
 def smallest_connecting_k(index: Any, k: int, most: int = 256) -> int | None:

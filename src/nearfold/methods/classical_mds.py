@@ -43,6 +43,7 @@ from nearfold.linalg import axis_signs
 from nearfold.linalg.centred import CentredSquaredDistances
 from nearfold.linalg.gower import GowerMap, coordinates, positive_pairs
 from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.messages import Message
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
     check_landmarks,
@@ -254,12 +255,8 @@ class ClassicalMDS(Embedding):
     def _warn_of_negative(self, values: Floats) -> None:
         if self.negative_share_ > 0:
             chosen = int((values <= 0).sum())
-            cut = f", and {chosen} of the coordinates asked for are 0" if chosen else ""
-            warn(
-                "the distances are not Euclidean: negative eigenvalues hold about "
-                f"{self.negative_share_:.1%} of the sum of |eigenvalues|. They are clamped to 0"
-                f"{cut}.",
-            )
+            id = "warn.not_euclidean_cut" if chosen else "warn.not_euclidean"
+            warn(Message(id, share=f"{self.negative_share_:.1%}", n=chosen))
 
     def transform(self, X: Any) -> Floats:
         """Place rows: features, or their distances to the fitted rows."""

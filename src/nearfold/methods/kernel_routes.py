@@ -19,6 +19,7 @@ from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, w
 from nearfold.inputs import refuse_overflow
 from nearfold.linalg import clamp_spectrum
 from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.messages import Message
 from nearfold.methods.kernel_axes import KernelAxes, LinearAxes
 from nearfold.methods.kernel_functions import tile_side
 from nearfold.methods.pca import PCA
@@ -139,11 +140,8 @@ def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
     largest = max(float(lam.max(initial=0.0)), 0.0)
     negative = lam[lam < -(float(np.finfo(dtype).eps) ** 0.5) * largest]
     if len(negative):
-        warn(
-            f"the kernel is not positive semi-definite: {len(negative)} of the eigenvalues found "
-            f"are negative, down to {negative.min():.3g} (the largest is {largest:.3g}). They are "
-            "clamped to 0."
-        )
+        least = f"{negative.min():.3g}"
+        warn(Message("warn.kernel", n=len(negative), least=least, largest=f"{largest:.3g}"))
     return clamp_spectrum(lam, dtype)
 
 
@@ -161,7 +159,4 @@ def warn_of_no_variation(X: Any) -> None:
     else:
         vary = any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))
     if vary:
-        warn(
-            "the kernel of these rows does not vary beyond rounding: every coordinate is 0. "
-            "Scale the columns, or choose another gamma or kernel."
-        )
+        warn(Message("warn.kernel_constant"))

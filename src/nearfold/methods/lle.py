@@ -53,6 +53,7 @@ from nearfold.linalg.inverse_iteration import (
     closed_classes,
     dense_bytes,
 )
+from nearfold.messages import Message
 from nearfold.methods.local_extension import LocalExtension
 from nearfold.methods.local_patches import require_neighbours
 from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_matrix
@@ -319,11 +320,7 @@ class LocallyLinearEmbedding(Embedding):
 
     def _report(self, null: int) -> None:
         if null and self.method == "standard":
-            warn(
-                f"{null} of the eigenvalues are zero: the neighbour lists of some groups of rows "
-                "lead only to each other, and that many axes merely tell these groups apart. Use "
-                "more neighbours."
-            )
+            warn(Message("warn.lle_groups", n=null))
         if not self.converged_:
             warn(
                 "the linear solves for the bottom eigenvectors did not converge: see "

@@ -40,6 +40,7 @@ from nearfold.inputs import (
     refuse_extreme,
     refuse_nonfinite,
 )
+from nearfold.messages import Message
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
@@ -239,8 +240,12 @@ class MDS(Embedding):
         self.stress_ = best.normalized if normalize else best.stress
         if not best.converged:
             warn(
-                f"MDS did not converge in max_iter={self.max_iter} iterations: the stress still "
-                f"fell by {best.last_decrease:.2g} of sum d^2, and eps is {self.eps:g}.",
+                Message(
+                    "warn.mds",
+                    n=str(self.max_iter),
+                    fell=f"{best.last_decrease:.2g}",
+                    eps=f"{self.eps:g}",
+                ),
                 NotConvergedWarning,
             )
 

@@ -23,6 +23,7 @@ from nearfold.inputs import (
     refuse_nonfinite,
 )
 from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
+from nearfold.messages import Message
 from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order
@@ -147,10 +148,7 @@ class PrincipalComponents(Reduction):
         rank = found.rank(dtype)
         # m centred rows never vary in more than m - 1 directions: that is no surprise.
         if rank < min(k, found.n_rows - 1) and is_count(self.n_components):
-            warn(
-                f"n_components={k}, but the data vary in {rank} directions only: the other "
-                f"{k - rank} axes are an arbitrary orthonormal completion with variance 0."
-            )
+            warn(Message("warn.rank", k=str(k), rank=str(rank), rest=str(k - rank)))
         degrees = max(found.count - 1.0, np.finfo(np.float64).tiny)
         kept = found.completed(k, dtype)
         left = min(found.n_rows, len(found.mean)) - k

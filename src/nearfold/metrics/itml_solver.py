@@ -23,6 +23,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from nearfold.errors import warn
 from nearfold.linalg import square_norms
+from nearfold.messages import Message
 from nearfold.notation import Floats, Ints
 from nearfold.optim import OptimizationResult
 from nearfold.optim.log_det import minimise_near_identity
@@ -105,10 +106,7 @@ def learn_map(
     """The result, the map with A = map^T map, and the multiplier of every pair."""
     differs = square_norms(V) > 0  # a pair of equal points constrains nothing
     if not differs[sign < 0].all():
-        warn(
-            f"{int((~differs[sign < 0]).sum())} cannot-link pairs are of equal points, which no "
-            "metric tells apart: they are left out."
-        )
+        warn(Message("warn.itml_equal", n=int((~differs[sign < 0]).sum())))
     b = np.where(sign > 0, bounds[0] ** 2, bounds[1] ** 2)[differs]
     delta, C = sign[differs].astype(np.float64), cholesky(prior, lower=True)
     lam = np.zeros(len(differs))

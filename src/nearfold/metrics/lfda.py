@@ -48,6 +48,7 @@ from sklearn.utils._param_validation import StrOptions
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
+from nearfold.messages import Message
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
@@ -144,10 +145,7 @@ def local_axes(S_w: Floats, S_b: Floats, rounding: Floats, n: int) -> tuple[Floa
     if Q.shape[1] < len(Q):
         lost = whiten_scatter(S_w + S_b, rounding, tol).shape[1] - Q.shape[1]
     if lost > 0:
-        warn(
-            f"rows vary in {lost} directions (of {len(Q)}) in which near rows of a class do not; "
-            "LFDA cannot weigh these and leaves them out. Reduce the columns with PCA first."
-        )
+        warn(Message("warn.lfda_lost", n=lost, of=len(Q)))
     pairs = top_eigenpairs(Q.T @ S_b @ Q, min(n, Q.shape[1]), name="S_b, whitened by S_w")
     return pairs.values, Q @ pairs.vectors
 

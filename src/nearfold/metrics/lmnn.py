@@ -39,6 +39,7 @@ from sklearn.utils._param_validation import Interval
 from nearfold.errors import InputError, warn
 from nearfold.linalg import square_norms
 from nearfold.linalg.row_order import order_by_value
+from nearfold.messages import Message
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
@@ -311,8 +312,5 @@ class LMNN(MahalanobisMetric):
         if counts.max() < 2:
             raise InputError("not enough class labels: no class has two rows to draw together.")
         if len(small):
-            warn(
-                f"{len(small)} classes have at most {self.n_neighbors} rows (first: "
-                f"{small[:5].tolist()}): their rows have fewer than n_neighbors="
-                f"{self.n_neighbors} target neighbours."
-            )
+            first = str(small[:5].tolist())
+            warn(Message("warn.lmnn_small", n=len(small), k=self.n_neighbors, first=first))

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfold.errors import InputError, NotConvergedWarning, warn
+from nearfold.messages import Message
 from nearfold.metrics.labels import SupervisedMixin, keep_parameters
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.mmc_solver import (
@@ -122,15 +123,10 @@ def learn_metric(
         L, found = solve(S, D, M0 * np.outer(start, start), max_iter, diagonal, squared)
         L, certificate = certify(L, S, D, found.gap, squared)
     if unbounded:
-        warn(
-            f"no must-link pair differs in {unbounded} directions in which cannot-link pairs do, "
-            f"so (10.39) has no bounded answer; the must-link scatter was given a ridge of "
-            f"{RIDGE:g} times its mean. Give more must-link pairs, or set ridge."
-        )
+        warn(Message("warn.mmc_unbounded", n=unbounded, ridge=f"{RIDGE:g}"))
     if found.gap > SOLVED:
         warn(
-            f"MMC did not converge: after {found.n_iter} iterations the relative duality gap is "
-            f"{found.gap:.1e}. Raise max_iter.",
+            Message("warn.mmc", n=found.n_iter, gap=f"{found.gap:.1e}"),
             NotConvergedWarning,
         )
     return L / units, certificate, found.n_iter

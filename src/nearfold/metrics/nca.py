@@ -42,6 +42,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from nearfold.errors import ApproximationWarning, warn
 from nearfold.linalg.row_order import order_by_value
+from nearfold.messages import Message
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
@@ -282,8 +283,7 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         self.approximation_ = f"{self.n_epochs} passes over batches of {self.batch_size} rows"
         if self.solver == "auto":
             warn(
-                f"L-BFGS on all {m} rows would take long, so NCA was learned from "
-                f"{self.approximation_}; choose by solver='lbfgs' or solver='stochastic'.",
+                Message("warn.nca_batches", m=str(m), how=self.approximation_),
                 ApproximationWarning,
             )
         # A few iterations on a sample find the scale of the map, without which Adam's step has

@@ -36,6 +36,7 @@ from nearfold.blocks import require_memory
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.linalg import thin_svd, triangular_factor
+from nearfold.messages import Message
 from nearfold.metrics.drawing import draw_chunks
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.mahalanobis import MahalanobisMetric
@@ -103,11 +104,7 @@ def learn_from_chunklets(X: Array, chunk: Ints, n_chunks: int, n_components: Any
         raise InputError("within every chunklet all rows are equal: there is no spread to use.")
     lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
     if lost > 0:
-        warn(
-            f"rows vary in {lost} directions (of {d}) in which no chunklet does; the metric "
-            "cannot weigh these and leaves them out. Give more or larger chunklets, or reduce "
-            "the columns with PCA first."
-        )
+        warn(Message("warn.rca_lost", n=lost, of=d))
     return discriminate(A, Z[chunk >= 0], n_components)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearfold.errors import NotConvergedWarning, warn
+from nearfold.messages import Message
 from nearfold.notation import Floats
 
 
@@ -24,6 +25,12 @@ def warn_unless_converged(result: OptimizationResult, name: str, advice: str) ->
     """Issue a NotConvergedWarning if the solver of `name` stopped early."""
     if not result.converged:
         warn(
-            f"{name} did not converge: {result.reason} after {result.n_iter} iterations. {advice}",
+            Message(
+                "warn.not_converged",
+                name=name,
+                reason=result.reason,
+                n=result.n_iter,
+                advice=advice,
+            ),
             NotConvergedWarning,
         )

@@ -125,9 +125,7 @@ def report_payload(
         "final": comparison.final.told.as_dict() if comparison.final else None,
         "winner": verdict.winner,
         "corrected_for": verdict.n_compared,
-        "minimal_gain": None
-        if detectable is None
-        else _both(ScoreValue(detectable, judge, gain=True)),
+        "minimal_gain": None if detectable is None else _detectable(comparison, detectable),
         "notices": [n.as_dict() for n in notices],
         "source": table.source.describe().as_dict() if table.source else None,
         "holds_rows": Message("report.holds_rows").as_dict(),
@@ -146,8 +144,11 @@ def report_payload(
     }
 
 
-def _both(value: Any) -> dict[str, str]:
-    return {language: value.text(language) for language in ("en", "zh")}
+def _detectable(comparison: Comparison, gain: float) -> dict[str, str]:
+    """The gain that these rows would have shown, in a sentence."""
+    shown = ScoreValue.of(gain, comparison.judge, gain=True)
+    n = len(comparison.judge.split.judged)
+    return Message("details.detectable", n=n, gain=shown).as_dict()
 
 
 def _columns(comparison: Comparison, given: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from nearfold.blocks import require_memory
+from nearfold.columns.frames import show, show_names
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, few, guard, show, unique_names
+from nearfold.store.frames import Parsed, guard, unique_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +60,9 @@ def read_npz(file: FileBytes) -> Parsed:
     used = {chosen, *beside} if tables else set(beside)
     ignored = [name for name in arrays if name not in used]
     if ignored:
-        notices.append(Message("tables.unused_arrays", n=len(ignored), names=few(ignored)))
+        notices.append(
+            Message("tables.unused_arrays", n=len(ignored), names=show_names(ignored, 3))
+        )
     frame = guard(file.name, ".npz", lambda: _frame(columns, notices))
     return Parsed(frame, notices=tuple(notices))
 

@@ -58,6 +58,11 @@ def type_columns(
     return _nan_to_null(_shortened(frame), missing)
 
 
+def count_words(column: pl.Series) -> dict[tuple[str, str], int]:
+    """How often each word occurs, under the column's name."""
+    return {(column.name, word): times for word, times in column.value_counts().rows()}
+
+
 def without_words(cells: pl.DataFrame, words: tuple[str, ...]) -> pl.DataFrame:
     """Without the cells that are one of these words."""
     import polars as pl
@@ -151,8 +156,7 @@ def _settle_with_words(
     settled = left.drop(plain.columns)
     for name, times in settled.select(is_word.sum()).to_dicts()[0].items() if settled.width else ():
         if times:
-            words = settled[name].filter(settled[name].is_in(MISSING_WORDS))
-            missing.update((name, word) for word in words)
+            missing.update(count_words(settled[name].filter(settled[name].is_in(MISSING_WORDS))))
     return left.select(plain.columns)
 
 

@@ -10,6 +10,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import get_memory, require_memory
+from nearfold.columns.frames import show
 from nearfold.errors import InputError
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import Parsed, guard, unique_names
@@ -58,6 +59,7 @@ def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
     """
     import polars as pl
 
+    _require(len(file.data), file)  # polars copies an uncompressed one
     width = _row_bytes(pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0).dtypes)
     fitting = max(0, get_memory() - 2 * len(file.data)) // max(1, width)
     frame = pl.read_ipc_stream(io.BytesIO(file.data), n_rows=fitting + 1)
@@ -129,6 +131,10 @@ def _plain_list(column: pl.Series) -> pl.Series:
 
     kind: Any = column.dtype
     inner = kind.inner if kind.inner in (pl.Float32, pl.Float64) else pl.Float64
+    if inner != kind.inner:
+        sizes = {pl.Int8: 9, pl.UInt8: 9, pl.Int16: 5, pl.UInt16: 5, pl.Int32: 3, pl.UInt32: 3}
+        needed = sizes.get(kind.inner, 2) * int(column.estimated_size())
+        require_memory(needed, f"column {show(column.name)} as floats", ADVICE)
     if isinstance(kind, pl.Array):
         return column.cast(pl.Array(inner, kind.shape))
     lengths = column.list.len().drop_nulls()

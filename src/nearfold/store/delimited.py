@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _CHUNK = 2**23  # bytes of text that polars splits at once
 _CHUNKS_IN_BUDGET = 64  # text cells and their casts take many times the room of the text
 _PER_WORD = 16  # bytes of polars beside the letters
+_PER_BLANK = 40  # bytes for each row while blank ones are taken out
 _PER_ROW = 17  # bytes of `Records` and of the masks that they are checked by
 _FOREIGN = (
     (re.compile(rb'\s*(\{\s*"|\[\s*[\[{])'), "JSON"),
@@ -148,7 +149,7 @@ class _Text:
         self.shape = self._shape()
         self._blank = self.records.blank
         if self.shape.width > 1 and self.records.blank.any():  # in one column: a missing value
-            _require_copy(self.body, name)
+            self._require(len(self.body) + _PER_BLANK * len(self.records))
             self.body, self.records = without_blank(self.body, self.records)
 
     def _require(self, more: float) -> None:

@@ -4,8 +4,9 @@ A byte order mark or the zeros of UTF-16 decide, then a strict decoding as UTF-8
 the old encodings, most of which can decode almost anything, so the question is which reading is
 the likely one. Each candidate is a small model of its script (how often a frequent character, a
 rare one, a symbol, an accented letter beside plain ones), and the likeliest reading of the bytes
-wins. charset-normalizer is asked only where no reading is likely: it takes short GBK texts (a
-header of a few Chinese words above rows of numbers) for Korean.
+wins. charset-normalizer is asked only where no reading is likely. Given the same candidates, it
+finds 15 of 60 GBK tables with two words in the header above rows of numbers, 40 of 60 in Big5 and
+38 of 60 in cp1252, where these models find all of them (tests/store/test_tables_encodings.py).
 """
 
 from __future__ import annotations

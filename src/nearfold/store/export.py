@@ -17,11 +17,12 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
+from nearfold.columns.frames import show
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.atomic import write_atomically
-from nearfold.store.frames import count, show
+from nearfold.store.frames import count
 from nearfold.store.tables import suffix_format
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import hashlib
 import io
 from typing import TYPE_CHECKING, Any, cast
 
+from nearfold.columns.frames import as_polars
 from nearfold.store.columnar import plain_columns
-from nearfold.store.frames import as_polars, unique_names
+from nearfold.store.frames import unique_names
 from nearfold.store.tables import Source, Table
 
 if TYPE_CHECKING:

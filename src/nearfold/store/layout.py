@@ -10,9 +10,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from nearfold.columns.frames import show
 from nearfold.errors import InputError
 from nearfold.messages import Message
-from nearfold.store.frames import MISSING_WORDS, show
+from nearfold.store.frames import MISSING_WORDS
 
 _LINES, _BYTES = 100, 2**20  # of the sample
 _SEPARATORS = "\t;|, "  # a comma may also be a decimal sign, a space part of a text

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import require_memory, reserve_memory
+from nearfold.columns.frames import show
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.store.file_bytes import ADVICE
-from nearfold.store.frames import Parsed, show
+from nearfold.store.frames import Parsed
 
 if TYPE_CHECKING:
     from nearfold.store.tables import Table

@@ -19,7 +19,7 @@ from typing import Any
 
 from nearfold.blocks import show_bytes
 from nearfold.errors import ModelFileError
-from nearfold.messages import Message
+from nearfold.messages import Message, catalogue
 from nearfold.store.model_error import one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
@@ -85,13 +85,14 @@ class ModelCard:
 
     def text(self, language: str = "en") -> str:
         """For people."""
+        then = Message("card.then").text(language)
         written = Message(
             "card.written_by",
             when=one_line(self.created, 40),
             versions=[f"{name} {one_line(v, 20)}" for name, v in self.versions.items()],
         )
         lines: dict[str, Any] = {
-            "model": one_line(self.description, 200),
+            "model": then.join(one_line(self.description, 200).split(", then ")),
             "takes": _show_columns(self.n_features, self.feature_names),
             "gives": "" if self.n_outputs is None else Message("words.columns", n=self.n_outputs),
             "score": self._score(),
@@ -125,7 +126,8 @@ class ModelCard:
         if len(numbers) != 3 or not all(isinstance(v, int | float) for v in numbers):
             return ""
         mean, low, high = (f"{float(v):.4g}" for v in numbers)
-        name = one_line(str(self.extra.get("score_name", "")), 40)
+        given = one_line(str(self.extra.get("score_name", "")), 40)
+        name = Message(f"score.{given}") if f"score.{given}" in catalogue("en") else given
         return Message("card.score_line", name=name, score=mean, low=low, high=high)
 
     def _check(self) -> Message | str:

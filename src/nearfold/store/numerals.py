@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from nearfold.columns.frames import show, show_names
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, WHOLE, narrowest
-from nearfold.store.frames import MISSING_WORDS, few, show
+from nearfold.store.cells import EXACT, WHOLE, count_words, narrowest
+from nearfold.store.frames import MISSING_WORDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,14 +46,14 @@ def read_numerals(
         for word in MISSING_WORDS:  # met in a part of the column that held only numbers
             missing.pop((column.name, word), None)
         is_word = column.is_in(MISSING_WORDS).fill_null(False)
-        words = Words((column.name, word) for word in column.filter(is_word))
+        words = count_words(column.filter(is_word))
         read = None if column.name in text else _read(column, is_word, decimal, is_sure)
         if read is not None:
             columns[i], kind = read
             said.setdefault(kind, []).append(column.name)
         (kept if read is None else missing).update(words)
     notices = [
-        Message(f"tables.{kind}", columns=few(names), n=len(names))
+        Message(f"tables.{kind}", columns=show_names(names, 3), n=len(names))
         for kind, names in said.items()
         if kind != "dates"
     ]
@@ -71,7 +72,9 @@ def _counted(id: str, counted: Words, names: list[str]) -> list[Message]:
     holders = {column for column, _ in counted}
     columns = [name for name in names if name in holders]
     words = [f"{show(word)} ({times:,})" for word, times in by_word.most_common()]
-    return [Message(id, n=counted.total(), words=words, columns=few(columns), k=len(columns))]
+    return [
+        Message(id, n=counted.total(), words=words, columns=show_names(columns, 3), k=len(columns))
+    ]
 
 
 def _read(

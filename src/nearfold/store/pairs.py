@@ -8,11 +8,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from nearfold.columns.frames import show, show_names
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.metrics.parse_tuples import SIGNS
 from nearfold.notation import Ints
-from nearfold.store.frames import few, show
 from nearfold.store.tables import read_one
 
 _TEXT = frozenset(f"x{i}" for i in range(3))  # columns of a file that is read without a header
@@ -85,7 +85,7 @@ class _Rows:
         self._texts = {_text(value): row for row, value in enumerate(values)}
         if len(self._texts) < len(values):
             repeated = [text for text, n in Counter(map(_text, values)).items() if n > 1]
-            raise InputError(Message("tables.pairs.error.repeated", ids=few(repeated)))
+            raise InputError(Message("tables.pairs.error.repeated", ids=show_names(repeated, 3)))
         if all(isinstance(value, int | float) for value in values):
             self._numbers = {float(value): row for row, value in enumerate(values)}
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from nearfold.columns.frames import is_frame, show
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.store.file_bytes import FileBytes, read_bytes
-from nearfold.store.frames import Parsed, is_frame, show
+from nearfold.store.frames import Parsed
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import require_memory
+from nearfold.columns.frames import show, show_names
 from nearfold.errors import InputError
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, Rules, narrowest, type_columns
+from nearfold.store.cells import EXACT, Rules, count_words, narrowest, type_columns
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import MISSING_WORDS, Parsed, few, guard, show, unique_names
+from nearfold.store.frames import MISSING_WORDS, Parsed, guard, unique_names
 from nearfold.store.layout import has_header
 from nearfold.store.numerals import Words, read_numerals
 
@@ -55,14 +56,14 @@ class _Sheet:
         names = reader.sheet_names
         if sheet is not None and sheet not in names:
             book = file.name.rpartition("#")[0]
-            known = {"n": len(names), "names": few(names, 5)}
+            known = {"n": len(names), "names": show_names(names)}
             raise InputError(
                 Message("tables.error.no_sheet", name=book, sheet=show(sheet), **known)
             )
         self._reader, self._name = reader, sheet or names[0]
         self._notices: list[Message] = []
         if sheet is None and len(names) > 1:
-            self._notices.append(Message("tables.other_sheets", names=few(names[1:], 5)))
+            self._notices.append(Message("tables.other_sheets", names=show_names(names[1:])))
 
     def _load(self, first: int, dtypes: Any) -> pl.DataFrame:
         """The cells below the first rows, in these types; columns are called c0, c1, ..."""
@@ -109,7 +110,7 @@ class _Sheet:
             if str(column.dtype) in ("String", "Null") or not known or column.name in rules.text:
                 left.append(column.name)
                 continue
-            missing.update((column.name, word) for word in words if word not in rules.na)
+            missing.update(count_words(words.filter(~words.is_in(rules.na))))
             gone = cells.is_in(rules.na).fill_null(False)
             native = native.with_columns(_shortest(column.set(gone, None)))
         if left:
@@ -125,9 +126,8 @@ class _Sheet:
 
 def _shortest(column: pl.Series) -> pl.Series:
     """Whole numbers, which a sheet keeps as floats, in the shortest type that holds them."""
-    if not column.dtype.is_float():
+    low: Any = column.min()
+    high: Any = column.max()
+    if not column.dtype.is_float() or low is None or max(-low, high) >= EXACT:
         return column
-    low, high = column.min(), column.max()
-    if low is None or max(-low, high) >= EXACT or not (column == column.floor()).all():  # type: ignore[operator,arg-type,type-var]
-        return column
-    return column.cast(narrowest(int(low), int(high)))
+    return column.cast(narrowest(int(low), int(high))) if (column % 1 == 0).all() else column

@@ -10,6 +10,7 @@ columns themselves did in the other folds of its repeat.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +44,7 @@ from nearfold.study.table import (
 from nearfold.study.trial import SpaceResult, TrialPlan, try_space
 from nearfold.study.verdict import Verdict, judge_results
 
+_log = logging.getLogger(__name__)
 _LARGEST_SHARE = 0.25  # of the time that is left, for one space
 _FOR_SPACES = 0.85  # of the time; the rest is for the last check
 
@@ -169,10 +171,13 @@ def compare_table(
         candidates = pick_candidates(question, table.cells, judge.task)
         _refuse_dimensions(question, table)
         plan = _plan(judge, question, len(candidates))
+        _log.info("trying %d spaces on %d rows of %d features, %d folds", len(candidates),
+                  len(table), len(table.cells.parts), len(judge.split.folds))  # fmt: skip
         results, stopped = _try_all(candidates, plan, started)
         verdict = judge_results(results, judge)
         recipe = _recipe_of_all(results, judge, question)
         final, trouble, cut_short = (None, None, True) if stopped else _check(verdict, plan, recipe)
+    _log.info("done in %.1f s, winner: %s", time.monotonic() - started, verdict.winner)
     headline = Headline(verdict, judge, table.answer)
     notices = [*table.notices, *_notices(judge, results, recipe, question)]
     if sampled is not None:
@@ -257,6 +262,8 @@ def _try_all(
                 _recipes(candidate, results, judge, plan.question, j) for j in range(len(folds))
             ]
             results.append(try_space(candidate, here, recipes, share))
+            _log.info("%s: %s", candidate.name, "; ".join(
+                [results[-1].status.value, *map(str, results[-1].notes)]))  # fmt: skip
         reporter()("Spaces tried", plan.total, plan.total)
     except (KeyboardInterrupt, Cancelled):
         if not results:

@@ -136,7 +136,7 @@ class Comparison:
         return {
             "space": standing.name,
             "task": self.judge.task.value,
-            "score_name": self.judge.score_name.values.get("id") or str(self.judge.score_name),
+            "score_name": self.judge.score_name.id.removeprefix("score."),
             "score": score.mean if score else None,
             "interval": [score.low, score.high] if score else None,
             "reference": self.verdict.reference,
@@ -195,7 +195,7 @@ class Comparison:
             score = " " * 8
             if s.score:
                 mean, low, high = (
-                    ScoreValue(v, self.judge).text(language)
+                    ScoreValue.of(v, self.judge).text(language)
                     for v in (s.score.mean, s.score.low, s.score.high)
                 )
                 score = f"{mean:>8}  ({low} – {high})"

@@ -133,7 +133,9 @@ class _View:
             step = model[0]
             cells = X if isinstance(X, Cells) else step.read(X)
             space = model[1:] if len(model) > 1 else None
-            return cls(step, space, cells, step.encode(cells), step.origin, cells.names)
+            encoded = step.encode(cells)
+            refuse_extreme(largest(encoded), encoded.dtype)
+            return cls(step, space, cells, encoded, step.origin, cells.names)
         names = columns or (tuple(str(c) for c in X.columns) if is_frame(X) else None)
         values = read_rows(X)
         refuse_extreme(largest(values), values.dtype)

@@ -110,8 +110,8 @@ def final_check(verdict: Verdict, plan: TrialPlan, recipe: Recipe) -> FinalCheck
         n=len(aside),
         winner=space_name(verdict.winner),
         reference=space_name(verdict.reference),
-        ours=ScoreValue(ours, judge),
-        theirs=ScoreValue(theirs, judge),
+        ours=ScoreValue.of(ours, judge),
+        theirs=ScoreValue.of(theirs, judge),
         p=f"{contrast.p:.2g}",
     )
     return FinalCheck(len(aside), ours, theirs, contrast, told)

@@ -8,6 +8,7 @@ from nearfold.study.question import Ruling, Status, Task
 from nearfold.study.showing import ScoreValue, show_p, space_name
 from nearfold.study.verdict import Standing, Verdict
 
+_LEAST_GAIN = 0.0005  # that is worth telling
 _NEARLY_ALL = 0.8  # share of a gain over raw columns that scaling gives alone
 
 
@@ -57,7 +58,7 @@ class Headline:
 
     def _chance(self) -> list[Message]:
         best = self.finished[0]
-        chance = ScoreValue(self.verdict.chance or 0.0, self.judge)
+        chance = ScoreValue.of(self.verdict.chance or 0.0, self.judge)
         n = len(self.judge.split.judged)
         return [Message("details.chance", space=space_name(best.name), score=self._score(best),
                         measure=self._measure(best), chance=chance, n=n)]  # fmt: skip
@@ -70,11 +71,11 @@ class Headline:
             Message(
                 "details.gain",
                 measure=self._measure(top),
-                low=ScoreValue(top.score.low, self.judge),
-                high=ScoreValue(top.score.high, self.judge),
-                gain=ScoreValue(gain.difference, self.judge, gain=True),
-                gain_low=ScoreValue(gain.low, self.judge, gain=True),
-                gain_high=ScoreValue(gain.high, self.judge, gain=True),
+                low=ScoreValue.of(top.score.low, self.judge),
+                high=ScoreValue.of(top.score.high, self.judge),
+                gain=ScoreValue.of(gain.difference, self.judge, gain=True),
+                gain_low=ScoreValue.of(gain.low, self.judge, gain=True),
+                gain_high=ScoreValue.of(gain.high, self.judge, gain=True),
                 p=show_p(gain.p),
                 n=self.verdict.n_compared,
             )
@@ -95,8 +96,8 @@ class Headline:
         assert top.score is not None
         whole = top.score.mean - raw.mean
         if whole > 0 and scaled.mean - raw.mean >= _NEARLY_ALL * whole:
-            return [Message("details.scaling", score=ScoreValue(scaled.mean, self.judge),
-                            raw=ScoreValue(raw.mean, self.judge))]  # fmt: skip
+            return [Message("details.scaling", score=ScoreValue.of(scaled.mean, self.judge),
+                            raw=ScoreValue.of(raw.mean, self.judge))]  # fmt: skip
         return []
 
     def _ties(self, top: Standing) -> list[Message]:
@@ -112,8 +113,8 @@ class Headline:
         base = self.verdict.of(self.verdict.reference)
         assert base.score is not None
         lines = [Message("details.reference", measure=self._measure(base), score=self._score(base),
-                         low=ScoreValue(base.score.low, self.judge),
-                         high=ScoreValue(base.score.high, self.judge))]  # fmt: skip
+                         low=ScoreValue.of(base.score.low, self.judge),
+                         high=ScoreValue.of(base.score.high, self.judge))]  # fmt: skip
         gains = [s for s in self.finished if s.difference and s.difference.difference > 0]
         if gains:
             most = max(gains, key=lambda s: s.difference.difference if s.difference else 0.0)
@@ -122,14 +123,14 @@ class Headline:
                 Message(
                     "details.largest_gain",
                     space=space_name(most.name),
-                    gain=ScoreValue(most.difference.difference, self.judge, gain=True),
-                    low=ScoreValue(most.difference.low, self.judge, gain=True),
-                    high=ScoreValue(most.difference.high, self.judge, gain=True),
+                    gain=ScoreValue.of(most.difference.difference, self.judge, gain=True),
+                    low=ScoreValue.of(most.difference.low, self.judge, gain=True),
+                    high=ScoreValue.of(most.difference.high, self.judge, gain=True),
                     n=self.verdict.n_compared,
                 )
             )
-        if self.verdict.detectable is not None:
-            detectable = ScoreValue(self.verdict.detectable, self.judge, gain=True)
+        if (self.verdict.detectable or 0.0) >= _LEAST_GAIN:
+            detectable = ScoreValue.of(self.verdict.detectable or 0.0, self.judge, gain=True)
             lines.append(
                 Message("details.detectable", n=len(self.judge.split.judged), gain=detectable)
             )
@@ -152,7 +153,7 @@ class Headline:
 
     def _score(self, standing: Standing) -> ScoreValue:
         assert standing.score is not None
-        return ScoreValue(standing.score.mean, self.judge)
+        return ScoreValue.of(standing.score.mean, self.judge)
 
     def _measure(self, standing: Standing) -> Message:
         """What the score is, and of which learner."""

@@ -32,13 +32,12 @@ def comparison_html(found: Any) -> str:
     rows = []
     for s in found.verdict.standings:
         done = len(s.result.scores) > 0
-        score = ScoreValue(s.score.mean, found.judge) if s.score else ""
-        interval = (
-            f"{ScoreValue(s.score.low, found.judge)} – {ScoreValue(s.score.high, found.judge)}"
-            if s.score
-            else ""
+        score = ScoreValue.of(s.score.mean, found.judge) if s.score else ""
+        ends = [s.score.low, s.score.high] if s.score else []
+        interval = " – ".join(str(ScoreValue.of(end, found.judge)) for end in ends)
+        gain = (
+            ScoreValue.of(s.difference.difference, found.judge, gain=True) if s.difference else ""
         )
-        gain = ScoreValue(s.difference.difference, found.judge, gain=True) if s.difference else ""
         rows.append([space_name(s.name), s.result.n_dimensions if done else "", score, interval,
                      gain, show_p(s.p).lstrip("= "), s.verdict.shown])  # fmt: skip
     heads = ["space", "d'", str(found.judge.score_name), "95 % interval", "difference", "p", ""]

@@ -16,6 +16,7 @@ from nearfold.columns.cells import Cells, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.refusals import refuse_gaps
 from nearfold.columns.schema import Schema, infer_schema
 from nearfold.columns.words import as_words
 from nearfold.errors import InputError
@@ -27,6 +28,7 @@ from nearfold.study.question import Task
 from nearfold.study.table import read_rows
 from nearfold.study.targets import check_targets
 
+_MOST_BY_CHANCE = 10.0  # times as many equal rows as independent columns would have: no copies
 _MOST_SHOWN = 64  # columns that points can be coloured by
 
 
@@ -154,6 +156,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
+    if options.missing == "error":
+        refuse_gaps(cells, numbers=np.flatnonzero(kept))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)
@@ -228,7 +232,30 @@ def _copies(frame: Any, schema: Schema) -> Ints:
     import polars as pl
 
     hashes = pl.DataFrame([frame[n].hash().alias(str(i)) for i, n in enumerate(names)]).hash_rows()
-    return np.asarray(np.unique(hashes.to_numpy(), return_inverse=True)[1].ravel(), dtype=np.int64)
+    _, first, which = np.unique(hashes.to_numpy(), return_index=True, return_inverse=True)
+    pairs = float((np.bincount(which.ravel()) ** 2).sum() - frame.height) / 2
+    if pairs and pairs <= _MOST_BY_CHANCE * _pairs_by_chance(
+        frame[first.tolist()], names, frame.height
+    ):
+        return np.arange(frame.height)
+    # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
+    return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
+
+
+def _pairs_by_chance(distinct: Any, names: list[str], n: int) -> float:
+    """Pairs of equal rows among n that independent columns with these values would have.
+
+    Rows of a few categories are equal now and then without being copies, and new rows will be equal
+    to training rows as often; of numbers with decimals there are none but copies. `distinct`: the
+    rows without repetition, as copies must not excuse themselves.
+    """
+    expected = n * (n - 1) / 2
+    for name in names:
+        counts = distinct[name].hash().value_counts()["count"].to_numpy().astype(np.float64)
+        expected *= float((counts * (counts - 1)).sum()) / max(
+            1, len(distinct) * (len(distinct) - 1)
+        )
+    return expected
 
 
 def _ids(frame: Any, schema: Schema) -> Array | None:

@@ -17,7 +17,7 @@ from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.metrics.pairs import PairsMixin
 from nearfold.notation import Array, Floats, Ints
-from nearfold.study.folds import Fold, Split
+from nearfold.study.folds import Fold, Split, units
 from nearfold.study.intake import StudyTable
 from nearfold.study.learner import nearest, neighbor_predictions
 from nearfold.study.question import Task
@@ -116,10 +116,12 @@ class Judge:
         """Independent trials that the score is worth at most, if it is a bounded one."""
         return None
 
+    def strata(self) -> Array | None:
+        """Classes whose sizes are no part of the error of a score, if it is a mean over them."""
+        return None
+
     def clusters(self) -> Array | None:
         """Rows with the same number are not independent of each other."""
-        from nearfold.study.folds import units
-
         return units(self.table.copies, self.table.group)
 
     def _empty(self) -> Floats:
@@ -222,6 +224,10 @@ class LearnerJudge(Judge):
     def independent_rows(self) -> float | None:
         """Of the judged rows; a mean over classes is no surer than its smallest class."""
         return self.score.independent_rows(self.truth[self.split.judged])
+
+    def strata(self) -> Array | None:
+        """The classes, for a mean over them."""
+        return self.truth if self.score.by_class else None
 
 
 class NeighborJudge(Judge):

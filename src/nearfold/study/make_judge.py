@@ -92,7 +92,9 @@ def different_units(cells: Cells) -> bool:
     """Whether columns have ranges that differ so much that some would not count."""
     if cells.numbers.shape[1] == 0:
         return False
-    low, high = np.nanmin(cells.numbers, axis=0), np.nanmax(cells.numbers, axis=0)
+    known = np.isfinite(cells.numbers)
+    low = np.min(cells.numbers, axis=0, where=known, initial=np.inf)
+    high = np.max(cells.numbers, axis=0, where=known, initial=-np.inf)
     reach = high.astype(np.float64) - low
     reach = reach[reach > 0]
     if len(reach) == 0:

@@ -35,7 +35,7 @@ class Recipe:
 
 RAW = Recipe("raw")
 SCALED = Recipe("scaled", {"numbers": "scale"})
-# A category that counts a quarter of a number's variance, or four times as much.
+# A category that counts a quarter of a number, or as much as four.
 LIGHT = Recipe("light", {"numbers": "scale", "category_weight": 0.25})
 HEAVY = Recipe("heavy", {"numbers": "scale", "category_weight": 4.0})
 TARGET = Recipe("target-coded", {"numbers": "scale", "categories": "target"})

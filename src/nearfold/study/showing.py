@@ -12,18 +12,24 @@ from nearfold.messages import Message, Verbatim, catalogue
 
 @dataclass(frozen=True)
 class ScoreValue:
-    """A score, or with `gain` a difference of two, in the form of its judge."""
+    """A score, or with `gain` a difference of two, as people write it."""
 
     value: float
-    judge: Any
+    is_share: bool  # in per cent
+    negated: bool = False  # smaller is better for the number that is shown
     gain: bool = False
+
+    @classmethod
+    def of(cls, value: float, judge: Any, gain: bool = False) -> ScoreValue:
+        """In the form of a judge."""
+        return cls(float(value), judge.is_share, judge.negated, gain)
 
     def text(self, language: str = "en") -> str:
         """For example 97.5 %, 0.851 or, of a gain, 2.3 points."""
-        value = -self.value if self.judge.negated and not self.gain else self.value
+        value = -self.value if self.negated and not self.gain else self.value
         if not np.isfinite(value):
             return "–"
-        if not self.judge.is_share:
+        if not self.is_share:
             return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"
         if self.gain:
             return Message("words.points", points=f"{100 * value:.1f}").text(language)

@@ -29,8 +29,11 @@ from nearfold.study.statistics import one_standard_error
 from nearfold.study.table import sample_by_class
 from nearfold.study.watch import Deadline, PeakMemory, TimeIsUp, collect_warnings, threads_for
 
-# Said by scikit-learn of every small class: the folds are ours, and singletons are told.
-_USUAL = re.compile("least populated class|fewer than n_splits|unique classes is greater than 50")
+# Said of every small class (the folds are ours, and singletons are told) and of every category,
+# whose indicators add up to 1.
+_USUAL = re.compile(
+    "least populated class|fewer than n_splits|unique classes is greater than 50|directions only"
+)
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ def try_space(
         except Cancelled:
             raise
         except NearfoldError as error:
-            result.status, result.trouble = Status.FAILED, Verbatim(_first_line(error))
+            result.status, result.trouble = Status.FAILED, _said(error)
         except Exception as error:  # a space that fails must not take the others with it
             result.status = Status.FAILED
             result.trouble = Verbatim(f"{type(error).__name__}: {_first_line(error)}")
@@ -170,9 +173,9 @@ def try_space(
         setup = result.chosen_for(i)
         result.outcomes.append(tried[i][setup.recipe][setup.dimension][setup.k])
     # Folds say the same with other numbers: once is enough.
-    lines = [line for line in map(_first_line, heard[::-1]) if not _USUAL.search(line)]
-    by_wording = {re.sub(r"[0-9.]+", "#", line): line for line in lines}
-    result.notes += [Verbatim(line) for line in list(by_wording.values())[::-1]]
+    said = [line for line in map(_said, heard[::-1]) if not _USUAL.search(str(line))]
+    by_wording = {re.sub(r"[0-9.]+", "#", str(line)): line for line in said}
+    result.notes += list(by_wording.values())[::-1]
     return result
 
 
@@ -283,7 +286,13 @@ def setting_for(
     )
 
 
+def _said(error: Any) -> Message:
+    """What an error or a recorded warning says: our message, or another package's first line."""
+    error = getattr(error, "message", error)
+    given = error.args[0] if getattr(error, "args", None) else None
+    return given if isinstance(given, Message) else Verbatim(_first_line(error))
+
+
 def _first_line(error: Any) -> str:
-    error = getattr(error, "message", error)  # a recorded warning holds one
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -10,6 +10,7 @@ winner is the simplest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -84,24 +85,29 @@ class _Rows:
         guesses = judge.guesses()
         self.chance = None if guesses is None else judge.contributions(guesses)
 
-    def options(self) -> dict[str, object]:
+    def options(self) -> dict[str, Any]:
         return {"cluster": self.cluster, "test_train_ratio": self.judge.split.test_train_ratio}
 
     def contrasts(self, base: str, others: list[str]) -> list[Contrast]:
         """Of these spaces to another one."""
         at = [self.names.index(name) for name in [base, *others]]
-        return compare_to_reference(self.psi[at], 0, self.fold, **self.options())[1:]  # type: ignore[arg-type]
+        return compare_to_reference(self.psi[at], 0, self.fold, **self.options())[1:]
 
     def score(self, name: str) -> Interval:
-        psi = self.psi[self.names.index(name)]
-        return score_interval(psi, self.fold, limits=self.judge.limits,
-                              independent_rows=self.judge.independent_rows(), **self.options())  # type: ignore[arg-type] # fmt: skip
+        return score_interval(
+            self.psi[self.names.index(name)],
+            self.fold,
+            limits=self.judge.limits,
+            independent_rows=self.judge.independent_rows(),
+            stratum=self.judge.strata(),
+            **self.options(),
+        )
 
     def above_chance(self) -> set[str]:
         """Names of the spaces that do better than a guess without the columns."""
         if self.chance is None or not self.names:
             return set(self.names)
-        found = above_chance(self.psi, self.chance, self.fold, **self.options())  # type: ignore[arg-type]
+        found = above_chance(self.psi, self.chance, self.fold, **self.options())
         return {
             n
             for n, c in zip(self.names, found, strict=True)
