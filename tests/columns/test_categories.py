@@ -186,6 +186,11 @@ def test_targets_that_cannot_be_used(y, says):
         TablePreparation(categories="target").fit(FRAME, y)
 
 
+def test_answers_of_any_shape_are_no_matter_to_indicators():
+    for y in (np.ones((N, 2)), np.full(N, np.nan), ["a"] * 3):
+        assert TablePreparation(missing="drop").fit_transform(FRAME, y).shape == (N, 5)
+
+
 def gower(numbers, words):
     """Literally: |difference| / range of a number, 1 for a category that differs; their mean."""
     n = len(numbers)

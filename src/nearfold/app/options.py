@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from nearfold.columns.preparation import MISSING_RULES
+from nearfold.columns.kinds import MISSING_RULES
 from nearfold.errors import InputError
 from nearfold.messages import LANGUAGES, Message
 

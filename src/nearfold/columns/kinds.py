@@ -46,6 +46,7 @@ class Role(StrEnum):
         return Message(f"role.{self.value}")
 
 
+MISSING_RULES = ("median", "mean", "zero", "drop", "error")  # what to do about missing numbers
 USABLE = frozenset(Kind) - {Kind.TEXT, Kind.ID, Kind.OTHER}  # kinds that can be a feature
 
 

@@ -38,7 +38,7 @@ from nearfold.columns.cells import Cells, cells_of, read_cells
 from nearfold.columns.converters import UNSEEN
 from nearfold.columns.encodings import can_use_targets, check_answers, indicators, target_means
 from nearfold.columns.frames import is_frame, show
-from nearfold.columns.kinds import Kind
+from nearfold.columns.kinds import MISSING_RULES, Kind
 from nearfold.columns.preparation_state import STATE, join_specs, split_specs
 from nearfold.columns.refusals import refuse_gaps, refuse_overflow
 from nearfold.columns.scaling import blocks, filled, learn_fill, learn_range, learn_scale
@@ -46,8 +46,6 @@ from nearfold.columns.specs import Spec, column_names, find_fault_among, source_
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
-
-MISSING_RULES = ("median", "mean", "zero", "drop", "error")
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -177,7 +175,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def fit_cells(self, cells: Cells, y: Any = None, columns: Sequence[Spec] = ()) -> Floats:
         """Learn from cells that were read before (`columns`: as what); returns them encoded."""
-        y = None if y is None else check_answers(y, len(cells))
+        y = self._answers(cells, y)
         if self.missing == "drop":
             kept = ~cells.gaps()
             cells, y = cells.take(kept), y if y is None else y[kept]
@@ -188,6 +186,14 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self._keep_names(cells, columns)
         self._learn_numbers(cells)
         return self._joined(cells, self._learn_categories(cells, y))
+
+    def _answers(self, cells: Cells, y: Any) -> Array | None:
+        """The answers that categories are encoded by; None if none are."""
+        if self.categories != "target" or not cells.levels:
+            return None
+        if y is None:
+            raise InputError("categories='target' encodes by the answers: give y to fit.")
+        return check_answers(y, len(cells))
 
     def _keep_names(self, cells: Cells, columns: Sequence[Spec]) -> None:
         self.names_, self.kinds_, self.details_ = split_specs(columns)
@@ -211,16 +217,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             own = [part for part in cells.parts if not part.is_coded]
             self.centre_, self.scale_ = learn_scale(cells.numbers, self.fill_, own)
 
-    def _learn_categories(self, cells: Cells, y: Any) -> list[Floats]:
+    def _learn_categories(self, cells: Cells, y: Array | None) -> list[Floats]:
         """Learn the table of each category; returns the training rows' own encodings."""
         self.levels_ = list(cells.levels)
         self.tables_ = []
         own: list[Floats] = []
-        if self.categories == "target" and self.levels_ and y is None:
-            raise InputError("categories='target' encodes by the answers: give y to fit.")
-        by_target = self.categories == "target" and y is not None and can_use_targets(y)
         for codes, levels in zip(cells.codes.T, cells.levels, strict=True):
-            if by_target and len(levels) > 2:
+            if y is not None and can_use_targets(y) and len(levels) > 2:
                 table, values = target_means(codes, len(levels), y, self.random_state)
                 factor = self._target_factor(values)
             else:
