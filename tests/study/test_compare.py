@@ -129,7 +129,7 @@ def test_no_space_beats_the_raw_one_is_said():
     assert found.winner is None
     assert found.best == found.verdict.reference
     assert found.best in ("raw", "scaled")
-    assert "No space is shown to beat" in str(found.headline)
+    assert "no space is shown to be better" in str(found.headline)
     assert any("would have shown a gain" in str(line) for line in found.details)
     assert "noise" not in str(found)
 
