@@ -42,30 +42,28 @@ def learn_fill(numbers: Floats, rule: str) -> Floats:
     fill = np.zeros(numbers.shape[1])
     if rule not in ("mean", "median") or len(numbers) == 0:
         return fill
-    bad = has_gaps(numbers)
-    whole, gaps = np.flatnonzero(~bad), np.flatnonzero(bad)
-    middle_of = np.mean if rule == "mean" else np.median
-    for some in blocks(len(whole), len(numbers)):
-        values = numbers[:, whole[some]].astype(np.float64)
-        size = np.abs(values).max(axis=0)
-        size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
-        fill[whole[some]] = middle_of(values / size, axis=0) * size
-    for some in blocks(len(gaps), len(numbers)):
-        values = numbers[:, gaps[some]].T.astype(np.float64)
-        values[~np.isfinite(values)] = np.nan
-        known = np.isfinite(values).sum(axis=1)
-        size = np.maximum(np.nanmax(np.abs(values), axis=1, initial=1.0), 1.0)
+    order = np.argsort(has_gaps(numbers), kind="stable")  # columns without gaps take no sorting
+    for some in blocks(len(order), len(numbers)):
+        values = numbers[:, order[some]].T.astype(np.float64, order="C")
+        finite = np.isfinite(values)
+        values[~finite] = np.nan
+        size = np.nanmax(np.abs(values), axis=1, initial=1.0)
         size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
         values /= size[:, None]
-        if rule == "mean":
-            middle = np.nansum(values, axis=1) / np.maximum(known, 1)
-        else:
-            values.sort(axis=1)  # missing ones come last
-            row, half = np.arange(len(values)), np.maximum(known - 1, 0)
-            middle = (values[row, half // 2] + values[row, (half + 1) // 2]) / 2
-        # A column without any value in these rows is 0.
-        fill[gaps[some]] = np.where(known > 0, middle, 0.0) * size
+        fill[order[some]] = _middle(values, finite.sum(axis=1), rule) * size
     return fill
+
+
+def _middle(values: Floats, known: Array, rule: str) -> Floats:
+    """The mean or median of the known values of each row; 0 if it has none. Changes `values`."""
+    if rule == "mean":
+        return np.asarray(np.nansum(values, axis=1) / np.maximum(known, 1))
+    if known.min() == values.shape[1]:
+        return np.asarray(np.median(values, axis=1, overwrite_input=True))
+    values.sort(axis=1)  # missing ones come last
+    row, last = np.arange(len(values)), np.maximum(known - 1, 0)
+    middle = (values[row, last // 2] + values[row, (last + 1) // 2]) / 2
+    return np.where(known > 0, middle, 0.0)
 
 
 def filled(rows: Floats, fill: Floats) -> Floats:
