@@ -83,7 +83,7 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
     """The mean and the standard deviation of each column; features of several share theirs."""
     low, high = _extremes(numbers, fill)
     largest = np.maximum(-low, high)
-    unit = np.where(largest > 1e150, largest, 1.0)  # so that no square overflows
+    unit = np.where(largest > 1e140, largest, 1.0)  # so that no square overflows
 
     def moments(rows: slice) -> tuple[int, Floats, Floats]:
         block = filled(numbers[rows], fill) / unit
@@ -98,13 +98,19 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
         if part.kind == Kind.BOOLEAN:  # as far apart as the levels of a category
             spread[own] = np.sqrt(0.5)
         elif part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
-            spread[own] = np.sqrt((spread[own] ** 2).mean())
+            spread[own] = _norm(spread[own]) / np.sqrt(part.stop - part.start)
         elif part.kind == Kind.DATE:  # sine and cosine together count as one number
             for pair in range(part.start + 1, part.stop, 2):
-                spread[pair : pair + 2] = np.sqrt((spread[pair : pair + 2] ** 2).sum())
+                spread[pair : pair + 2] = _norm(spread[pair : pair + 2])
     # A column that varies by rounding only is not blown up.
     noise = 10 * np.finfo(numbers.dtype).eps * np.maximum(np.abs(low), np.abs(high))
     return mean * unit, np.where(spread > np.maximum(noise, SMALLEST), spread, 1.0)
+
+
+def _norm(values: Floats) -> float:
+    """The Euclidean norm of values whose squares may overflow."""
+    largest = max(float(values.max()), SMALLEST)
+    return float(np.linalg.norm(values / largest)) * largest
 
 
 def _joined(
