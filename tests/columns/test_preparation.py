@@ -88,6 +88,10 @@ def test_medians_are_numpys(n):
         filled = TablePreparation(missing=rule).fit_transform(X)
         expected = np.where(np.isnan(X), oracle(X, axis=0), X)
         np.testing.assert_allclose(filled, expected, rtol=1e-14, atol=1e-15)
+        # Columns that had no gaps have a middle, too: new rows may lack a value.
+        whole = TablePreparation(missing=rule).fit(np.nan_to_num(X))
+        middle = oracle(np.nan_to_num(X), axis=0)
+        np.testing.assert_allclose(whole.transform(np.full((1, 40), np.nan))[0], middle, atol=1e-15)
 
 
 def test_rows_with_gaps_are_dropped():
@@ -194,6 +198,14 @@ def test_long_types_become_float64_and_stay_so(kind):
     model = TablePreparation().fit(frame.cast(kind))
     assert model.dtype_ == "float64"
     assert model.transform(frame.cast(pl.UInt8)).dtype == np.float64
+
+
+def test_fills_keep_their_digits_among_short_types():
+    """A fill of float64 was once rounded to the type of the new rows, and could overflow."""
+    for value in (1e300, 1 / 3):
+        model = TablePreparation().fit(pl.DataFrame({"a": [value, value / 2, value * 2]}))
+        new = pl.DataFrame({"a": [True, None]})
+        assert model.transform(new)[:, 0].tolist() == [1, value]
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):

@@ -46,6 +46,12 @@ def test_vectors_of_every_kind_are_columns(frame):
     assert scaled.var(axis=0).mean() == pytest.approx(1)
 
 
+def test_vectors_of_huge_numbers_have_a_scale():
+    frame = pl.DataFrame({"v": [[0.0, 0.0], [0.0, 1e200], [1e200, 1e200]]})
+    X = TablePreparation(numbers="scale").fit_transform(frame)
+    assert X.var(axis=0).mean() == pytest.approx(1)
+
+
 def test_missing_vectors_are_filled():
     frame = pl.DataFrame({"v": [*V[:5].tolist(), None]})
     X = TablePreparation().fit_transform(frame)

@@ -11,7 +11,7 @@ from nearfold.columns.preparation import TablePreparation
 from nearfold.columns.schema import infer_schema
 
 ROWS, COLUMNS = 20_000, 300
-BLOCKS = 30 * 2**20  # of a million cells, a few at a time
+BLOCKS = 40 * 2**20  # of a million cells, a few at a time: less than a second array
 RNG = np.random.default_rng(0)
 FLOATS = RNG.normal(size=(ROWS, COLUMNS))
 PIXELS = RNG.integers(0, 256, (ROWS, 4 * COLUMNS), dtype=np.uint8)

@@ -223,6 +223,10 @@ PIPELINES = {
     ),
     "table array": lambda: (TablePreparation(missing="zero").fit(GAPS), GAPS),
     "table numbers": lambda: (TablePreparation(numbers="scale").fit(TABLE), TABLE),
+    "table float32": lambda: (
+        TablePreparation().fit(TABLE.astype("float32")),
+        TABLE.astype("float32"),
+    ),
     "table range": lambda: (TablePreparation(numbers="range").fit(MANY_KINDS), MANY_KINDS),
     "table one-hot": lambda: (TablePreparation(numbers="scale").fit(MANY_KINDS), MANY_KINDS),
     "table target-coded": lambda: (

@@ -217,6 +217,13 @@ def encoded(model):
     return state, {str(i): array for i, array in enumerate(encoder.arrays)}
 
 
+def test_fills_that_float32_cannot_hold_are_refused(tmp_path):
+    model = TablePreparation().fit(TABLE.astype("float32"))
+    model.fill_ = model.fill_ + 1e300
+    with pytest.raises(InputError, match="overflow the dtype"):
+        save(model, tmp_path / "m.nearfold")
+
+
 def test_a_forged_array_model_has_as_many_numbers_as_columns(tmp_path):
     model = TablePreparation().fit(TABLE.to_numpy())
     model.n_features_in_ = 3

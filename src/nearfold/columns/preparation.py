@@ -266,7 +266,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         dtype = np.result_type(cells.numbers.dtype, np.dtype(self.dtype_))
         found = np.empty((n, p + sum(values.shape[1] for values in encoded)), dtype=dtype)
         for rows in blocks(n, p):
-            block = filled(cells.numbers[rows], self.fill_)
+            block = filled(cells.numbers[rows].astype(dtype, copy=False), self.fill_)
             if self.numbers != "raw":
                 with np.errstate(over="ignore"):
                     block = ((block - self.centre_) / self.scale_).astype(dtype)

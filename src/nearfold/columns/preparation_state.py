@@ -47,6 +47,8 @@ def join_specs(names: Array, kinds: Array, details: dict[str, dict[str, Any]]) -
 
 def _check_specs(values: dict[str, Any], sizes: Sizes) -> None:
     """That features, categories and numbers fit each other."""
+    most = np.finfo(values["dtype_"]).max
+    require(np.abs(values["fill_"]).max(initial=0.0) <= most, "fills that overflow the dtype")
     require(set(values["details_"]) <= set(values["names_"].tolist()), "details of no feature")
     specs = join_specs(values["names_"], values["kinds_"], values["details_"])
     fault = find_fault_among(specs)

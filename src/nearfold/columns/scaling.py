@@ -42,30 +42,28 @@ def learn_fill(numbers: Floats, rule: str) -> Floats:
     fill = np.zeros(numbers.shape[1])
     if rule not in ("mean", "median") or len(numbers) == 0:
         return fill
-    bad = has_gaps(numbers)
-    whole, gaps = np.flatnonzero(~bad), np.flatnonzero(bad)
-    middle_of = np.mean if rule == "mean" else np.median
-    for some in blocks(len(whole), len(numbers)):
-        values = numbers[:, whole[some]].astype(np.float64)
-        size = np.abs(values).max(axis=0)
-        size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
-        fill[whole[some]] = middle_of(values / size, axis=0) * size
-    for some in blocks(len(gaps), len(numbers)):
-        values = numbers[:, gaps[some]].T.astype(np.float64)
-        values[~np.isfinite(values)] = np.nan
-        known = np.isfinite(values).sum(axis=1)
-        size = np.maximum(np.nanmax(np.abs(values), axis=1, initial=1.0), 1.0)
+    order = np.argsort(has_gaps(numbers), kind="stable")  # columns without gaps take no sorting
+    for some in blocks(len(order), len(numbers)):
+        values = numbers[:, order[some]].T.astype(np.float64, order="C")
+        finite = np.isfinite(values)
+        values[~finite] = np.nan
+        size = np.nanmax(np.abs(values), axis=1, initial=1.0)
         size = np.where(size > 1e300, size, 1.0)  # sums of 1e308 would overflow
         values /= size[:, None]
-        if rule == "mean":
-            middle = np.nansum(values, axis=1) / np.maximum(known, 1)
-        else:
-            values.sort(axis=1)  # missing ones come last
-            row, half = np.arange(len(values)), np.maximum(known - 1, 0)
-            middle = (values[row, half // 2] + values[row, (half + 1) // 2]) / 2
-        # A column without any value in these rows is 0.
-        fill[gaps[some]] = np.where(known > 0, middle, 0.0) * size
+        fill[order[some]] = _middle(values, finite.sum(axis=1), rule) * size
     return fill
+
+
+def _middle(values: Floats, known: Array, rule: str) -> Floats:
+    """The mean or median of the known values of each row; 0 if it has none. Changes `values`."""
+    if rule == "mean":
+        return np.asarray(np.nansum(values, axis=1) / np.maximum(known, 1))
+    if known.min() == values.shape[1]:
+        return np.asarray(np.median(values, axis=1, overwrite_input=True))
+    values.sort(axis=1)  # missing ones come last
+    row, last = np.arange(len(values)), np.maximum(known - 1, 0)
+    middle = (values[row, last // 2] + values[row, (last + 1) // 2]) / 2
+    return np.where(known > 0, middle, 0.0)
 
 
 def filled(rows: Floats, fill: Floats) -> Floats:
@@ -85,7 +83,7 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
     """The mean and the standard deviation of each column; features of several share theirs."""
     low, high = _extremes(numbers, fill)
     largest = np.maximum(-low, high)
-    unit = np.where(largest > 1e150, largest, 1.0)  # so that no square overflows
+    unit = np.where(largest > 1e140, largest, 1.0)  # so that no square overflows
 
     def moments(rows: slice) -> tuple[int, Floats, Floats]:
         block = filled(numbers[rows], fill) / unit
@@ -100,13 +98,19 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
         if part.kind == Kind.BOOLEAN:  # as far apart as the levels of a category
             spread[own] = np.sqrt(0.5)
         elif part.kind in (Kind.EMBEDDING, Kind.IMAGE):  # its columns share one scale
-            spread[own] = np.sqrt((spread[own] ** 2).mean())
+            spread[own] = _norm(spread[own]) / np.sqrt(part.stop - part.start)
         elif part.kind == Kind.DATE:  # sine and cosine together count as one number
             for pair in range(part.start + 1, part.stop, 2):
-                spread[pair : pair + 2] = np.sqrt((spread[pair : pair + 2] ** 2).sum())
+                spread[pair : pair + 2] = _norm(spread[pair : pair + 2])
     # A column that varies by rounding only is not blown up.
     noise = 10 * np.finfo(numbers.dtype).eps * np.maximum(np.abs(low), np.abs(high))
     return mean * unit, np.where(spread > np.maximum(noise, SMALLEST), spread, 1.0)
+
+
+def _norm(values: Floats) -> float:
+    """The Euclidean norm of values whose squares may overflow."""
+    largest = max(float(values.max()), SMALLEST)
+    return float(np.linalg.norm(values / largest)) * largest
 
 
 def _joined(
