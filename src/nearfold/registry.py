@@ -130,7 +130,7 @@ METHODS: tuple[Method, ...] = (
            "axes that separate classes", short="LDA", nests=True, tells_shares=True,
            most_axes="classes",
            space=Space(2, lambda s: {"n_components": s.n_axes
-                       and min(s.n_axes, s.d, s.n_classes - 1)}, _LABEL)),
+                       and min(s.n_axes, s.d, s.n_classes - 1)}, _LABEL, complexity=1)),
     Method("Covariance", "metrics.covariance", "metric", "10.6",
            "whitening: each direction in units of its spread",
            space=Space(3, lambda s: {}, _ANSWERED, reduce_wide_first=True)),
@@ -149,7 +149,7 @@ METHODS: tuple[Method, ...] = (
     Method("LMNN", "metrics.lmnn", "metric", "10.6", "own class near, others a margin away",
            space=Space(14, lambda s: {"n_components": s.axes, "convergence_tol": 0.01,
                        "random_state": s.seed}, _LABEL, most_rows=2_000, reduce_wide_first=True,
-                       grid=_GRID, complexity=3)),
+                       grid=(2, 16), complexity=3)),
     Method("ITML", "metrics.itml", "metric", "10.6", "bounds on pair distances, closest to a prior",
            space=Space(7, _seeded, _PAIRS, reduce_wide_first=True, complexity=3)),
     Method("ITML_Supervised", "metrics.itml", "metric", "10.6",
