@@ -61,7 +61,10 @@ def difference(ours: np.ndarray, plain: np.ndarray) -> tuple[float, float]:
 def answers(frame: pd.DataFrame, entry: Entry) -> np.ndarray:
     """Text for labels, numbers for targets; NaN or "nan" where there is none."""
     values = frame[entry.answer]
-    return values.astype(str).to_numpy(str) if entry.question == "label" else values.to_numpy(float)
+    # Not to_numpy(str): where some are missing, pandas cuts the texts to a letter.
+    return (
+        np.array([str(v) for v in values]) if entry.question == "label" else values.to_numpy(float)
+    )
 
 
 def predict_in_space(split: Split, entry: Entry, model_file: Path) -> tuple[np.ndarray, Any]:
