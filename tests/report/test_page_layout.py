@@ -165,3 +165,17 @@ def test_letters_of_charts_can_be_read_on_a_phone(visit, made):
     )
     assert len(sizes) >= 4
     assert min(sizes) > 10
+
+
+def test_the_quality_of_many_dimensions_fits_a_phone(visit, made):
+    """Beside that of the picture: two columns of numbers below it."""
+    quality = dict.fromkeys(
+        ("trustworthiness", "continuity", "overlap", "shepard", "stress"), 0.812
+    )
+    spaces = [
+        {**space, "n_dimensions": 61, "quality": quality, "picture_quality": quality}
+        for space in made.payload["spaces"]
+    ]
+    page = visit({**made.payload, "spaces": spaces}, "en", **PHONE)
+    assert page.locator(".quality").first.is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
