@@ -16,7 +16,6 @@ import numpy as np
 
 from nearfold.blocks import get_memory, require_memory, reserve_memory, show_bytes
 from nearfold.columns.cells import Cells
-from nearfold.errors import ApproximationWarning, warn
 from nearfold.inputs import check_rows
 from nearfold.messages import Message
 from nearfold.notation import Array, Ints
@@ -91,15 +90,6 @@ def _footprint(X: Any) -> tuple[int, int, int]:
 def sample_notice(rows: Ints, n: int) -> Message:
     """What is said of a sample."""
     return Message("study.sampled", n=len(rows), of=n, budget=show_bytes(get_memory()))
-
-
-def sampled_table(X: Array, y: Array | None, label: Array | None, seed: int) -> tuple[Any, Any]:
-    """X and y, or a sample of their rows with a warning."""
-    rows = rows_within_budget(X, label, seed)
-    if rows is None:
-        return X, y
-    warn(str(sample_notice(rows, len(X))), ApproximationWarning)
-    return X[rows], None if y is None else y[rows]
 
 
 def largest(X: Array) -> float:

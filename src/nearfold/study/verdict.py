@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
-from nearfold.notation import Floats, Ints
+from nearfold.notation import Ints
 from nearfold.study.candidates import always_tried
 from nearfold.study.judges import Judge
 from nearfold.study.question import Ruling, Status
@@ -193,10 +193,3 @@ def _simplest(better: list[Standing], rows: _Rows) -> tuple[str | None, tuple[st
     tied = [best] + [s for s, c in zip(rest, behind, strict=True) if -c.difference <= c.error]
     simplest = min(tied, key=lambda s: (s.result.candidate.complexity, _order(s)))
     return simplest.name, tuple(s.name for s in tied if s is not simplest)
-
-
-def row_scores(result: SpaceResult, judge: Judge) -> Floats:
-    """What each row adds to the score of a space, averaged over repeats; NaN if never judged."""
-    psi = judge.contributions(result.judged)
-    seen = np.isfinite(psi).sum(axis=0)
-    return np.where(seen > 0, np.nansum(psi, axis=0) / np.maximum(seen, 1), np.nan)
