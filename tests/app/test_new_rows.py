@@ -243,3 +243,19 @@ def test_sheets_of_a_workbook(here):
     told = succeeds("compare", "b.xlsx#large", "--label", "kind", "--exclude", "price", *FEW)
     assert "60 rows" in told.stderr
     refused("compare", "b.xlsx#none", "--label", "kind", says=("none", "large"))
+
+
+def test_paths_of_images_lie_beside_the_table_and_stay_as_written(tmp_path):
+    from PIL import Image
+
+    shades = np.random.default_rng(0).integers(256, size=40).astype(np.uint8)
+    for j, shade in enumerate(shades):
+        Image.new("L", (20, 20), int(shade)).save(tmp_path / f"{j}.png")
+    names = [f"{j}.png" for j in range(40)]
+    table, model = tmp_path / "t.csv", tmp_path / "m.nearfold"
+    pl.DataFrame({"photo": names, "bright": np.where(shades > 127, "yes", "no")}).write_csv(table)
+    succeeds("fit", "PCA", table, "--label", "bright", "--set", "n_components=1", "-o", model)
+    _, *body = rows(succeeds("transform", model, table, "--keep", "photo").stdout)
+    assert [row[0] for row in body] == names
+    Z = np.array([float(row[1]) for row in body])
+    assert np.corrcoef(Z, shades)[0, 1] ** 2 > 1 - 1e-9

@@ -47,6 +47,15 @@ def test_a_reader_that_stops_early_loses_no_output(here, both):
     assert is_whole(here)
 
 
+def test_places_for_a_reader_that_stops_early(here):
+    succeeds("fit", "PCA", "t.csv", "--exclude", "kind", "-o", "s.nearfold")
+    words = [sys.executable, "-m", "nearfold.app.cli", "transform", "s.nearfold", "t.csv"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        started.stdout.close()
+        assert b"fault" not in started.stderr.read()
+        assert started.wait(120) == 0
+
+
 def test_a_terminal_of_few_letters_loses_no_output(here):
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     started = process(*COMPARE, "-o", "r.html", "--save", "s.nearfold", "--lang", "zh",

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from nearfold.columns.images import locate_images
 from nearfold.columns.kinds import Kind
 from nearfold.columns.preparation import TablePreparation
 from nearfold.columns.schema import infer_schema
@@ -147,9 +148,10 @@ def test_images_of_pandas_and_damaged_ones():
         with pytest.raises(InputError) as error:
             model.transform(pl.DataFrame({"i": [good, bad]}))
         assert "column 'i': row 2 is not an image" in str(error.value)
-    for other in ([1, 2], ["a", "b"]):
-        with pytest.raises(InputError, match="column 'i' holds"):
-            model.transform(pl.DataFrame({"i": other}))
+    with pytest.raises(InputError, match="column 'i' holds"):
+        model.transform(pl.DataFrame({"i": [1, 2]}))
+    with pytest.raises(InputError, match="column 'i': row 1: there is no file 'a'"):
+        model.transform(pl.DataFrame({"i": ["a", "b"]}))
     assert infer_schema(pl.DataFrame({"i": [b"abc", b"d"]})).columns[0].kind == Kind.OTHER
 
 
@@ -157,4 +159,23 @@ def test_a_bomb_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     frame = pl.DataFrame({"i": [png(np.eye(16))] * 2})
     with pytest.raises(InputError, match="column 'i': row 1"):
+        TablePreparation(columns=[{"name": "i", "kind": "image"}]).fit(frame)
+
+
+def test_paths_of_images_are_read_as_the_bytes_are(tmp_path, monkeypatch):
+    bytes_ = [png(np.add.outer(np.arange(20) * j, np.arange(20))) for j in range(6)]
+    (tmp_path / "pics").mkdir()
+    for j, held in enumerate(bytes_):
+        (tmp_path / "pics" / f"{j}.png").write_bytes(held)
+    frame = pl.DataFrame({"i": [f"pics/{j}.png" for j in range(6)]})
+    assert infer_schema(frame).columns[0].kind == Kind.TEXT  # no such files from here
+    located = locate_images(frame, tmp_path / "table.csv")
+    monkeypatch.chdir(tmp_path)
+    assert locate_images(frame, "table.csv") is frame
+    expected = TablePreparation().fit_transform(pl.DataFrame({"i": bytes_}))
+    for paths in (frame, located):
+        assert infer_schema(paths).columns[0].kind == Kind.IMAGE
+        assert (TablePreparation().fit_transform(paths) == expected).all()
+    (tmp_path / "pics" / "3.png").unlink()
+    with pytest.raises(InputError, match=r"row 4: there is no file 'pics/3.png'"):
         TablePreparation(columns=[{"name": "i", "kind": "image"}]).fit(frame)

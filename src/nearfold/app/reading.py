@@ -46,7 +46,7 @@ def pairs_of(path: str | None, table: Any) -> tuple[Any, list[Message]]:
 
 
 def read_new(data: str, options: dict[str, Any], extra: dict[str, Any], out: Any) -> Any:
-    """The frame of new rows for a model with this card.
+    """The frame of new rows, as written, for a model with this card.
 
     1,234 may be 1234 or 1.234. Where a file leaves it open, it is read as the file of the fit if
     that had decimal commas; else the user has to say, as a guess would move every row.
@@ -70,12 +70,15 @@ def read_new(data: str, options: dict[str, Any], extra: dict[str, Any], out: Any
     return table.frame
 
 
-def kept_rows(model: Any, frame: Any, out: Any) -> tuple[Any, Any]:
-    """The rows that the model takes, and their numbers; those with missing values are left out if
-    it was fitted so. Categories that it does not know are told.
+def kept_rows(model: Any, data: str, frame: Any, out: Any) -> tuple[Any, Any]:
+    """The rows of a file that the model takes, and their numbers; those with missing values are
+    left out if it was fitted so. Categories that it does not know are told.
     """
     import numpy as np
 
+    from nearfold.columns.images import locate_images
+
+    frame = locate_images(frame, data)
     step = preparation_of(model)
     rows = np.arange(frame.height)
     if step is None:

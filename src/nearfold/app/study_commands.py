@@ -108,7 +108,8 @@ def explain(model: str, data: str, **options: Any) -> None:
     loaded, card = load_with_card(model)
     if not hasattr(loaded, "transform"):
         raise InputError(Message("cli.no_places", name=name_of(loaded)))
-    frame, kept = kept_rows(loaded, read_new(data, options, card.extra or {}, out), out)
+    new = read_new(data, options, card.extra or {}, out)
+    frame, kept = kept_rows(loaded, data, new, out)
     if hasattr(loaded.transform(frame.head(1)), "toarray"):
         raise InputError(Message("cli.gives_graph", name=name_of(loaded)))
     rows = frame if preparation_of(loaded) else frame.to_numpy().astype(float)

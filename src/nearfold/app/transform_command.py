@@ -43,8 +43,9 @@ def transform(model: str, data: str, **options: Any) -> None:
     refuse_outputs([model, data], [None if path == "-" else path])
     loaded, card = load_with_card(model)
     extra = card.extra or {}
-    frame, _ = kept_rows(loaded, read_new(data, options, extra, out), out)
-    columns = _copied(frame, extra.get("schema"), options["keep"])
+    new = read_new(data, options, extra, out)
+    frame, rows = kept_rows(loaded, data, new, out)
+    columns = _copied(new[rows.tolist()], extra.get("schema"), options["keep"])
     columns |= _placed(loaded, frame, columns)
     write_table(path, columns, protect=options["protect"])
     if path != "-":

@@ -19,7 +19,6 @@ from nearfold.columns.converters import (
     cannot_read,
     read_codes,
     read_dates,
-    read_pixels,
     read_vectors,
 )
 from nearfold.columns.dates import as_days
@@ -32,6 +31,7 @@ from nearfold.columns.frames import (
     show,
     show_names,
 )
+from nearfold.columns.images import read_pixels
 from nearfold.columns.kinds import Kind
 from nearfold.columns.specs import Spec, column_names, source_names
 from nearfold.columns.words import as_words
@@ -228,8 +228,10 @@ class _Reader:
             own[:] = read_dates(column, spec)
         elif part.kind == Kind.ORDERED:
             own[:, 0] = self._places(column, spec["levels"])
-        else:
+        elif str(column.dtype) in ("Binary", "String", "Null"):
             own[:] = read_pixels(column)
+        else:
+            raise cannot_read(column, Kind.IMAGE)
 
     def _readable(self, column: pl.Series, name: str) -> pl.Series:
         """A column of numbers; those written as text are read, and too many words are refused."""

@@ -1,8 +1,7 @@
-"""One column of a table as numbers: codes of categories, dates, vectors, images."""
+"""One column of a table as numbers: codes of categories, dates, vectors."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from nearfold.columns.dates import as_days, expand, parse
 from nearfold.columns.frames import show
 from nearfold.columns.kinds import Kind
-from nearfold.columns.specs import THUMBNAIL, Spec
+from nearfold.columns.specs import Spec
 from nearfold.columns.words import as_words
 from nearfold.errors import InputError
 from nearfold.messages import Message
@@ -85,26 +84,4 @@ def read_vectors(column: pl.Series, width: int) -> Floats:
         raise InputError(Message("columns.not_vectors", name=show(column.name), n=width))
     flat = lists.explode().cast(pl.Float64).to_numpy()
     values[column.is_not_null().to_numpy()] = np.asarray(flat).reshape(-1, width)
-    return values
-
-
-def read_pixels(column: pl.Series) -> Floats:
-    """Images as grey thumbnails of one size."""
-    import polars as pl
-    from PIL import Image
-
-    if column.dtype not in (pl.Binary, pl.Null):
-        raise cannot_read(column, Kind.IMAGE)
-    values = np.full((len(column), THUMBNAIL**2), np.nan)
-    for i, held in enumerate(column):
-        if held is None:
-            continue
-        try:
-            with Image.open(io.BytesIO(held)) as image:
-                small = image.convert("L").resize((THUMBNAIL, THUMBNAIL))
-                values[i] = np.asarray(small, dtype=np.float64).ravel() / 255
-        except Exception:  # decoders raise all sorts of errors for damaged files
-            raise InputError(
-                Message("columns.bad_image", name=show(column.name), row=i + 1)
-            ) from None
     return values

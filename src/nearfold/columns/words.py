@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nearfold.columns.dates import as_days, cyclic_parts, find_format, is_ambiguous, parse
 from nearfold.columns.frames import show
 from nearfold.columns.ids import FEW, is_id_name
+from nearfold.columns.images import are_image_files, are_image_paths
 from nearfold.columns.kinds import Facts, Kind
 from nearfold.errors import InputError
 from nearfold.messages import Message
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _UUID = r"(?i)^\{?[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\}?$"
 _LEADING_ZERO = r"^[+-]?0[0-9]"
 _MANY_DIGITS = r"^[+-]?[0-9]{16,}$"
-_IMAGE_PATH = r"(?i)\.(png|jpe?g|bmp|gif|webp)$"
 _MOSTLY = 0.9  # share of numbers from which a mixed column is one of numbers
 _MOST_WORDS = 10  # different words in it
 
@@ -97,17 +97,15 @@ def _categories_or_names(present: pl.Series, n: int, distinct: int) -> tuple[Kin
         return Kind.ID, Message("columns.id_uuid")
     if is_id_name(present.name) and distinct >= min(FEW, n):
         return Kind.ID, Message("columns.id_by_name", distinct=distinct)
-    if _all_contain(present, _IMAGE_PATH):
+    if are_image_paths(present):
+        if are_image_files(present):
+            return Kind.IMAGE, Message("columns.image_files")
         return Kind.TEXT, Message("columns.image_paths")
     if distinct <= 2 or 2 * distinct <= len(present):
         return Kind.CATEGORY, Message("columns.categories", n=distinct)
     if all_differ and not present.str.contains(r"\s").any():
         return Kind.ID, Message("columns.id_names")
     return Kind.TEXT, Message("columns.text", n=distinct)
-
-
-def _all_contain(texts: pl.Series, pattern: Any) -> bool:
-    return all(bool(part.str.contains(pattern).all()) for part in (texts.head(50), texts))
 
 
 def as_words(column: pl.Series) -> pl.Series:

@@ -233,7 +233,12 @@ def _put(path: str | Path | IO[bytes], write: Any) -> None:
     if not isinstance(path, str | Path):
         write(path)
     elif str(path) == "-":
-        write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        try:
+            write(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            if "os error 32" in str(error):  # as polars reports a reader that is gone
+                raise BrokenPipeError from error
+            raise
     else:
         write_atomically(path, write)

@@ -15,6 +15,7 @@ import numpy as np
 from nearfold.columns.cells import Cells, cells_of_array, read_cells
 from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
+from nearfold.columns.images import locate_images
 from nearfold.columns.kinds import Kind, Role
 from nearfold.columns.refusals import refuse_gaps
 from nearfold.columns.schema import Schema, infer_schema
@@ -130,7 +131,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     from nearfold.store.tables import read_table
 
     table = read_table(data, **_reading(options))
-    frame, source = table.frame, table.source
+    frame, source = locate_images(table.frame, data), table.source
     notices: list[Message] = list(source.notices)
     schema = infer_schema(
         frame,
