@@ -18,9 +18,9 @@ import nearfold.report.display as display_module
 from nearfold import PCA
 from nearfold.errors import InputError
 from nearfold.quality import shepard
-from nearfold.report import colours
 from nearfold.report.display import CurveDisplay, EmbeddingDisplay, ScreeDisplay, ShepardDisplay
 from nearfold.report.figure import east_asian_fonts
+from nearfold.study import colours
 
 matplotlib.use("Agg")
 
@@ -349,7 +349,7 @@ def test_colours_can_be_seen_and_told_apart(palette, paper):
 
 
 def test_the_page_has_the_same_colours():
-    page = Path(colours.__file__).parent / "page" / "colours.js"
+    page = Path(display.__file__).parent / "page" / "colours.js"
     text = " ".join(page.read_text().lower().split())
     for palette in (
         colours.CATEGORY_COLOURS,

@@ -13,8 +13,8 @@ from synthetic_payload import HOSTILE, make_hostile, make_synthetic
 
 from nearfold.columns.cells import Cells
 from nearfold.errors import InputError
-from nearfold.report import colours
 from nearfold.report.page_file import MODULES, join_modules, page_words, render_page, write_page
+from nearfold.study import colours
 from nearfold.study.candidates import all_candidates
 from nearfold.study.question import Task
 

@@ -162,7 +162,9 @@ def test_every_score_of_labels_has_intervals_and_a_floor(score):
         assert standing.score.low <= standing.score.mean <= standing.score.high
         assert standing.score.high - standing.score.low > 0
     json.loads(found.to_json())
-    assert "<table>" in found._repr_html_()
+    shown = found._repr_html_()
+    assert "<table>" in shown
+    assert shown.count("<circle") == len(found.plan.view_rows)
 
 
 def test_scores_agree_with_scikit_learn():

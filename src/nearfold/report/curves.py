@@ -10,8 +10,8 @@ from nearfold.errors import InputError
 from nearfold.inputs import check_rows
 from nearfold.notation import Floats
 from nearfold.quality.shepard import Shepard, shepard
-from nearfold.report.colours import CATEGORY_COLOURS, SEQUENTIAL_COLOURS
 from nearfold.report.figure import Display, calm
+from nearfold.study.colours import CATEGORY_COLOURS, SEQUENTIAL_COLOURS
 
 _BLUE, _ORANGE = CATEGORY_COLOURS[0], CATEGORY_COLOURS[3]
 _GREY = "#8a8f98"

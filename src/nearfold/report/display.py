@@ -16,10 +16,10 @@ import numpy as np
 from nearfold.errors import InputError
 from nearfold.inputs import check_rows
 from nearfold.notation import Floats, Ints
-from nearfold.report.colours import NO_VALUE, category_style, number_colour
 from nearfold.report.curves import CurveDisplay, ScreeDisplay, ShepardDisplay
 from nearfold.report.figure import VECTOR_POINTS, Display, calm
 from nearfold.report.groups import Groups, group_rows
+from nearfold.study.colours import NO_VALUE, category_style, number_colour
 
 __all__ = ["CurveDisplay", "EmbeddingDisplay", "ScreeDisplay", "ShepardDisplay"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.notation import Array, Floats
-from nearfold.report.colours import CATEGORY_COLOURS
+from nearfold.study.colours import CATEGORY_COLOURS
 
 _SUSPECT_COLOURS = ("#D55E00", "#CC79A7", "#000000")
 _MOST_EDGES = 50_000  # drawn; of more, an even selection

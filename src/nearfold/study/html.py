@@ -1,4 +1,4 @@
-"""Results as HTML for notebooks: small tables, no script."""
+"""Results as HTML for notebooks: small tables and a picture, no script."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nearfold.study.inline_picture import space_svg
 from nearfold.study.showing import ScoreValue, show_p, space_name
 
 
@@ -28,7 +29,7 @@ def paragraph(text: Any, strong: bool = False) -> str:
 
 
 def comparison_html(found: Any) -> str:
-    """The answer and the leaderboard of a comparison."""
+    """The answer, the leaderboard and the picture of a comparison."""
     rows = []
     for s in found.verdict.standings:
         done = len(s.result.scores) > 0
@@ -46,4 +47,5 @@ def comparison_html(found: Any) -> str:
         paragraph(found.headline, strong=True)
         + "".join(paragraph(line) for line in told)
         + table(heads, rows)
+        + space_svg(found)
     )

@@ -1,5 +1,5 @@
 // Colours that stay apart for readers with any common colour-vision deficiency, by day and night.
-// nearfold/report/colours.py has the same ones.
+// nearfold.study.colours.py has the same ones.
 import { SHAPES } from "./shapes.js";
 
 // Okabe and Ito's, black replaced by what can be seen on dark paper, with a purple and a brown.
