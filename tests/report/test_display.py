@@ -349,7 +349,7 @@ def test_colours_can_be_seen_and_told_apart(palette, paper):
 
 
 def test_the_page_has_the_same_colours():
-    page = Path(display.__file__).parent / "page" / "colours.js"
+    page = Path(display_module.__file__).parent / "page" / "colours.js"
     text = " ".join(page.read_text().lower().split())
     for palette in (
         colours.CATEGORY_COLOURS,
