@@ -16,11 +16,15 @@ from rich.console import Console
 from rich.table import Table
 
 import nearfold
-from bench.jobs import jobs, load, streaming_report
+from bench.first_call import first_call_report
+from bench.jobs import jobs
+from bench.linear import streaming_report
+from bench.lmnn import large_margin_report
 from bench.manifolds import bounded_report, landmark_report
 from bench.measure import Line, run
 from bench.metrics import metric_lines
 from bench.nca import all_rows_report
+from bench.sets import load
 from bench.study import compare_report
 
 
@@ -47,19 +51,23 @@ def main() -> None:
         for line in run(job):
             lines.append(line)
             console.print(told(line), highlight=False)
-    for line in metric_lines(options.only):
+    for line in metric_lines(options.only, path=options.data):
         lines.append(line)
         console.print(told(line), highlight=False)
     streamed = ""
     if options.only.lower() in "pca streamed":
         streamed = streaming_report(options.data is not None)
         console.print(streamed, highlight=False)
-    X = np.vstack([part[0] for part in load(options.data)])
+    X = load(options.data).all_rows
     bounded = bounded_report(options.data, len(X), "4GB" if options.data else "64MB", options.only)
     if options.only.lower() in "isomap":
         bounded += "\n" + landmark_report(X[: 10_000 if options.data else 2_000].astype("f4"))
     if "nca" in options.only.lower() or not options.only:
         bounded += "\n" + all_rows_report(options.data, "4GB")
+    if "lmnn" in options.only.lower() or not options.only:
+        bounded += "\n" + large_margin_report(options.data)
+    if not options.only or "first" in options.only.lower():
+        bounded += "\n" + first_call_report()
     if options.only.lower() in "compare":
         bounded += "\n" + compare_report(options.data, "4GB")
     console.print(bounded, highlight=False)

@@ -29,6 +29,7 @@ class Job:
     agreement: Callable[[Any, dict[str, Any]], str]
     bars: dict[str, float] = field(default_factory=dict)  # peer -> ratio that must be reached
     rounds: int = 5
+    seconds: Callable[[Any], float] | None = None  # of a result that is itself a time
 
 
 @dataclass
@@ -68,10 +69,10 @@ def run(job: Job) -> list[Line]:
     result = None
     for _ in range(job.rounds):
         seconds, result = timed(job.ours)
-        ours.append(seconds)
+        ours.append(job.seconds(result) if job.seconds else seconds)
         for name, call in job.peers.items():
             seconds, results[name] = timed(call)
-            theirs[name].append(seconds)
+            theirs[name].append(job.seconds(results[name]) if job.seconds else seconds)
     agreement = job.agreement(result, results)
     peak = peak_megabytes(job.ours)
     return [

@@ -13,7 +13,7 @@ from bench.measure import Job
 from nearfold import PCA, trustworthiness
 
 
-def trust_job(X: np.ndarray) -> Job:
+def trust_job(X: np.ndarray, where: str, full: bool) -> Job:
     """Trustworthiness of PCA's plane, every row against all."""
     Z = PCA(2).fit_transform(X)
 
@@ -21,11 +21,11 @@ def trust_job(X: np.ndarray) -> Job:
         return f"{mine:.6f}, theirs {other['scikit-learn']:.6f}"
 
     return Job(
-        f"trustworthiness of 2 axes, {len(X):,} x {X.shape[1]}, {X.dtype}",
+        f"trustworthiness of 2 axes, {where} {len(X):,} x {X.shape[1]}, {X.dtype}",
         lambda: trustworthiness(X, Z, n_neighbors=10),
         {"scikit-learn": lambda: theirs(X, Z, n_neighbors=10)},
         agreement,
-        {},
+        {"scikit-learn": 8.0} if full else {},
         rounds=3,
     )
 
@@ -40,9 +40,9 @@ def compare_report(path: str | None, budget: str) -> str:
 _SCRIPT = """
 import re, tempfile, time, numpy as np, nearfold
 from pathlib import Path
-from bench.jobs import load
-(X, y), (Q, r) = load({path!r})
-X, y = np.vstack([X, Q]).astype(np.float32), np.concatenate([y, r])
+from bench.sets import load
+data = load({path!r})
+X, y = data.all_rows, data.all_labels
 nearfold.set_memory("{budget}")
 status = lambda word: int(re.search(word + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
 before = status("VmRSS")

@@ -1,0 +1,51 @@
+"""A call in a process of its own: its seconds, its peak memory, and what it said of itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+_SCRIPT = """
+import json, resource, time, warnings
+import numpy as np
+import sklearn.base
+from bench.sets import large, load
+warnings.simplefilter("ignore")
+{setup}
+status = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before = status()
+started = time.perf_counter()
+{call}
+seconds = time.perf_counter() - started
+said = {{}}
+{after}
+print(json.dumps({{"seconds": seconds, "peak": status(), "before": before, "said": said}}))
+"""
+
+
+@dataclass
+class Outcome:
+    """What became of a call; `error` says why there are no figures."""
+
+    seconds: float = float("nan")
+    peak: float = float("nan")  # MB of the whole process at its highest
+    before: float = float("nan")  # MB before the call: imports and data
+    said: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+def run_alone(setup: str, call: str, after: str = "", limit: float = 3600) -> Outcome:
+    """Run `setup`, then `call` against the clock, then `after`, which may fill `said`."""
+    script = _SCRIPT.format(setup=setup, call=call, after=after)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(error=f"not ended after {limit:.0f} s")
+    if done.returncode:
+        return Outcome(error=(done.stderr.strip().splitlines() or ["killed"])[-1][:300])
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
