@@ -148,7 +148,8 @@ def relax_together(
     for p in range(reached):
         position[order[p]] = p
     field = np.full((n, lanes), np.inf, dtype=distances.dtype)
-    field[:, 0] = alone
+    for v in range(n):  # `field[:, 0] = alone` would take 1.5 s longer to compile
+        field[v, 0] = alone[v]
     waiting = np.zeros(reached, dtype=np.uint8)
     start = reached
     for lane in range(1, lanes):
