@@ -128,3 +128,17 @@ def test_settings_are_chosen_by_the_other_folds_of_the_repeat():
     assert split.choosing(1, 6).tolist() == [0, 2]
     assert split.choosing(3, 6).tolist() == [4, 5]
     assert split.choosing(0, 2).tolist() == [1]  # the trial was stopped after two folds
+
+
+def test_in_time_no_group_is_on_both_sides():
+    rng = np.random.default_rng(0)
+    when = np.arange(1200.0)
+    patient = (when // 8 + rng.integers(0, 4, 1200)).astype(int)  # each seen for a while
+    split = split_rows(np.arange(1200), None, group=patient, time=when)
+    for fold in split.folds:
+        assert when[fold.train].max() < when[fold.test].min()
+        assert not np.isin(patient[fold.test], patient[fold.train]).any()
+    assert not np.isin(patient[split.set_aside], patient[split.development]).any()
+    assert any(n.id == "study.groups_in_time" for n in split.notices)
+    with pytest.raises(InputError, match="every group lasts too long"):
+        split_rows(np.arange(120), None, group=np.arange(120) % 3, time=np.arange(120.0))
