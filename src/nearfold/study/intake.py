@@ -69,14 +69,33 @@ class StudyTable:
     missing: str = "median"
     group: Array | None = None
     time: Floats | None = None
-    ids: Array | None = None
+    all_ids: Array | None = None  # of all rows that were given
     source: Any = None
     schema: Schema | None = None
     shown: Any = None  # a frame of the columns that points can be coloured by
     notices: tuple[Message, ...] = ()
+    n_given: int = 0  # rows, those that were left out included
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @property
+    def ids(self) -> Array | None:
+        """What the rows are called."""
+        return None if self.all_ids is None else self.all_ids[self.rows]
+
+    def place_pairs(self, pairs: Array) -> tuple[Array, list[Message]]:
+        """Pairs (row, row, sign) of the rows that were given as pairs of the rows used.
+
+        Those with a row that was left out are left out, too, and that is said.
+        """
+        place = np.full(self.n_given, -1)
+        place[self.rows] = np.arange(len(self.rows))
+        rows = place[pairs[:, :2]]
+        kept = (rows >= 0).all(axis=1)
+        lost = int((~kept).sum())
+        said = [Message("cli.pairs_lost", n=lost)] if lost else []
+        return np.column_stack([rows, pairs[:, 2]])[kept], said
 
     def about(self) -> dict[str, Any]:
         """Where the rows come from and what their columns are, for JSON and model files."""
@@ -98,7 +117,7 @@ class StudyTable:
         shown = None if self.shown is None else self.shown[rows.tolist()]
         return replace(self, cells=self.cells.take(rows), y=part(self.y), rows=self.rows[rows],
                        copies=self.copies[rows], group=part(self.group), time=part(self.time),
-                       ids=part(self.ids), shown=shown)  # fmt: skip
+                       shown=shown)  # fmt: skip
 
 
 def open_table(
@@ -111,6 +130,8 @@ def open_table(
     if options.label or options.target:
         raise InputError("an array has no column names: give the labels or targets as y.")
     X = read_rows(data, finite=options.missing == "error")
+    if options.missing == "drop":
+        return _without_gaps(X, y, task, options)
     gaps = int(np.count_nonzero(~np.isfinite(X)))
     notices = (Message("study.gaps", n=gaps),) if gaps else ()
     refuse_extreme(_largest(X), X.dtype)
@@ -123,8 +144,26 @@ def open_table(
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
         options.missing, _side(options.group, len(X), "group"), _moments(options.time, len(X)),
-        notices=notices,
+        notices=notices, n_given=len(X),
     )  # fmt: skip
+
+
+def _without_gaps(X: Floats, y: Any, task: str | None, options: TableOptions) -> StudyTable:
+    """The table of those rows of an array that have all their numbers."""
+    kept = np.isfinite(X).all(axis=1)
+    if not kept.any():
+        raise InputError(Message("study.no_rows_left"))
+
+    def part(values: Any) -> Any:
+        fits = values is not None and np.shape(values)[:1] == (len(X),)
+        return np.asarray(values)[kept] if fits else values
+
+    options = replace(options, missing="zero", group=part(options.group), time=part(options.time))
+    table = open_table(X[kept], part(y), task, options)
+    dropped = int((~kept).sum())
+    said = (Message("study.rows_dropped", n=dropped),) if dropped else ()
+    return replace(table, missing="drop", rows=np.flatnonzero(kept), n_given=len(X),
+                   notices=(*said, *table.notices))  # fmt: skip
 
 
 def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> StudyTable:
@@ -154,6 +193,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         raise InputError(Message("columns.no_features", why=why))
     kept, said = _usable_rows(frame, schema, options)
     notices += said
+    ids, n_given = _ids(frame, schema), frame.height
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
@@ -171,7 +211,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         cells, columns, y, Task(task) if task else None, answer, np.flatnonzero(kept),
         _copies(frame, schema), options.missing,
         _group(frame, schema, options, kept), _time(frame, schema, options, kept),
-        _ids(frame, schema), source, schema, _shown(frame, schema), tuple(notices),
+        ids, source, schema, _shown(frame, schema), tuple(notices), n_given,
     )  # fmt: skip
 
 
