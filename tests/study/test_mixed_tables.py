@@ -357,3 +357,23 @@ def test_every_result_is_html_and_json(make):
     }[make]()
     assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict()))
     assert "<" in result._repr_html_()
+
+
+def test_times_beside_a_table_are_read_like_a_column():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    y, days = rng.integers(0, 2, 60), pd.date_range("2021-03-01", periods=60, tz="Europe/Paris")
+    options = {"methods": ["PCA"], "n_repeats": 1}
+    wanted = compare(frame, y, time_column=np.arange(60), **options).result("PCA").fold_scores
+    for when in (pd.Series(days), list(days.strftime("%Y-%m-%d")), [day.date() for day in days]):
+        found = compare(frame, y, time_column=when, **options)
+        assert found.result("PCA").fold_scores.tolist() == wanted.tolist()
+    with pytest.raises(InputError, match="cannot order rows in time"):
+        compare(frame, y, time_column=["early", "late"] * 30, **options)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_a_missing_group_is_no_group(gap):
+    group = [gap, gap, *range(58)]
+    with pytest.raises(InputError, match="group"):
+        compare(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2, group=group)

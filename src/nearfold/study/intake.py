@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nearfold.columns.cells import Cells, cells_of_array, read_cells
-from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.images import locate_images
 from nearfold.columns.kinds import Kind, Role
@@ -26,6 +25,7 @@ from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
 from nearfold.study.folds import groups_of_equal_rows
 from nearfold.study.question import Task
+from nearfold.study.sides import group_beside, group_in, time_beside, time_in
 from nearfold.study.table import read_rows
 from nearfold.study.targets import check_targets
 
@@ -143,7 +143,7 @@ def open_table(
         )
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
-        options.missing, _side(options.group, len(X), "group"), _moments(options.time, len(X)),
+        options.missing, group_beside(options.group, len(X)), time_beside(options.time, len(X)),
         notices=notices, n_given=len(X),
     )  # fmt: skip
 
@@ -197,6 +197,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
+    group, time = group_beside(options.group, len(kept)), time_beside(options.time, len(kept))
     if options.missing == "error":
         refuse_gaps(cells, numbers=np.flatnonzero(kept))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
@@ -210,7 +211,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     return StudyTable(
         cells, columns, y, Task(task) if task else None, answer, np.flatnonzero(kept),
         _copies(frame, schema), options.missing,
-        _group(frame, schema, options, kept), _time(frame, schema, options, kept),
+        group_in(frame, schema) if group is None else group[kept],
+        time_in(frame, schema) if time is None else time[kept],
         ids, source, schema, _shown(frame, schema), tuple(notices), n_given,
     )  # fmt: skip
 
@@ -303,50 +305,6 @@ def _ids(frame: Any, schema: Schema) -> Array | None:
     """Ids exactly as they were written."""
     name = schema.named(Role.ID)
     return None if name is None else np.asarray(frame[name].to_numpy())
-
-
-def _group(frame: Any, schema: Schema, options: TableOptions, kept: Array) -> Array | None:
-    name = schema.named(Role.GROUP)
-    if name is not None:
-        return np.asarray(as_words(frame[name]).to_numpy(), dtype=str)
-    found = _side(options.group, len(kept), "group")
-    return None if found is None else found[kept]
-
-
-def _time(frame: Any, schema: Schema, options: TableOptions, kept: Array) -> Floats | None:
-    name = schema.named(Role.TIME)
-    if name is None:
-        found = _moments(options.time, len(kept))
-        return None if found is None else found[kept]
-    column = next(c for c in schema.columns if c.name == name)
-    if column.kind not in (Kind.DATE, Kind.NUMBER, Kind.ORDERED, Kind.ID):
-        raise InputError(Message("study.no_time", name=show(name), why=column.kind.shown))
-    kind = Kind.NUMBER if column.kind == Kind.ID else column.kind
-    cells = read_cells(frame, [{**column.spec(), "kind": kind.value}])
-    return np.asarray(cells.numbers[:, 0], dtype=np.float64)
-
-
-def _side(values: Any, n: int, what: str) -> Array | None:
-    if values is None or isinstance(values, str):
-        return None
-    values = np.asarray(values)
-    if values.shape != (n,):
-        raise InputError(
-            f"{what} has shape {values.shape}, and there are {n} rows: one value for each."
-        )
-    return values.astype(str) if values.dtype.kind in "OUS" else values
-
-
-def _moments(values: Any, n: int) -> Floats | None:
-    if values is None or isinstance(values, str):
-        return None
-    values = np.asarray(values)
-    if values.dtype.kind == "M":
-        import polars as pl
-
-        values = as_days(pl.Series(values.astype("datetime64[us]")))
-    found = _side(values, n, "time")
-    return None if found is None else found.astype(np.float64)
 
 
 def _shown(frame: Any, schema: Schema) -> Any:
