@@ -377,3 +377,13 @@ def test_a_missing_group_is_no_group(gap):
     group = [gap, gap, *range(58)]
     with pytest.raises(InputError, match="group"):
         compare(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2, group=group)
+
+
+def test_columns_that_are_numbered_can_be_named_by_number():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)))
+    frame[3], frame[4] = np.arange(60) % 2, np.arange(60) // 4
+    found = compare(frame, label=3, kinds={4: "category"}, methods=["PCA"], n_repeats=1)
+    assert found.judge.table.answer == "3"
+    assert found.judge.table.cells.codes.shape == (60, 1)
+    with pytest.raises(InputError, match="there are classification"):
+        compare(frame, label=3, task="clf")

@@ -15,7 +15,7 @@ import numpy as np
 from nearfold.columns.cells import Cells, cells_of_array, read_cells
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.images import locate_images
-from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.kinds import MISSING_RULES, Kind, Role
 from nearfold.columns.refusals import refuse_gaps
 from nearfold.columns.schema import Schema, infer_schema
 from nearfold.columns.words import as_words
@@ -125,9 +125,10 @@ def open_table(
 ) -> StudyTable:
     """A file (path or pattern), a frame or an array as the table of a study."""
     options = options or TableOptions()
+    _check_words(y, task, options)
     if isinstance(data, str | Path) or is_frame(data):
         return _from_frame(data, y, task, options)
-    if options.label or options.target:
+    if options.label is not None or options.target is not None:
         raise InputError("an array has no column names: give the labels or targets as y.")
     X = read_rows(data, finite=options.missing == "error")
     if options.missing == "drop":
@@ -146,6 +147,15 @@ def open_table(
         options.missing, group_beside(options.group, len(X)), time_beside(options.time, len(X)),
         notices=notices, n_given=len(X),
     )  # fmt: skip
+
+
+def _check_words(y: Any, task: str | None, options: TableOptions) -> None:
+    if isinstance(y, str):
+        raise InputError(Message("study.y_is_text", y=show(y)))
+    if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
+        raise InputError(Message("study.no_task", task=show(task)))
+    if options.missing not in MISSING_RULES:
+        raise InputError(Message("study.no_rule", rule=show(options.missing), known=MISSING_RULES))
 
 
 def _without_gaps(X: Floats, y: Any, task: str | None, options: TableOptions) -> StudyTable:

@@ -16,8 +16,6 @@ _MANY = 20  # distinct whole numbers, and one in twenty rows: more are a target,
 
 def check_targets(y: Any, n: int, task: str | None = None) -> tuple[Array, Task]:
     """y as a vector of n labels (numbers or texts) or of finite targets, and which it is."""
-    if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
-        raise InputError(f"task={task!r}: there are classification and regression.")
     refuse_missing(y)
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
