@@ -387,3 +387,20 @@ def test_columns_that_are_numbered_can_be_named_by_number():
     assert found.judge.table.cells.codes.shape == (60, 1)
     with pytest.raises(InputError, match="there are classification"):
         compare(frame, label=3, task="clf")
+
+
+def test_rows_without_a_target_are_left_out_however_that_is_written():
+    frame = pl.DataFrame({"a": np.arange(60.0), "y": np.arange(60.0) * 2})
+    words = frame.with_columns(pl.Series("y", ["?", "inf", *map(str, range(58))]))
+    for table, lost in ((words, 2), (frame.with_columns(pl.Series("y", [np.inf, *range(59)])), 1)):
+        found = open_table(table, options=TableOptions(target="y"))
+        assert len(found) == 60 - lost
+        assert any(n.id == "study.rows_without" and n.values["n"] == lost for n in found.notices)
+
+
+def test_a_label_that_is_a_quantity_is_told():
+    frame = pl.DataFrame({"a": np.arange(60.0), "y": np.random.default_rng(0).normal(size=60)})
+    found = open_table(frame, options=TableOptions(label="y"))
+    assert any("--target" in str(n) for n in found.notices)
+    found = open_table(frame.with_columns(y=pl.col("y").round()), options=TableOptions(label="y"))
+    assert not any("--target" in str(n) for n in found.notices)

@@ -27,7 +27,7 @@ from nearfold.study.folds import groups_of_equal_rows
 from nearfold.study.question import Task
 from nearfold.study.sides import group_beside, group_in, time_beside, time_in
 from nearfold.study.table import read_rows
-from nearfold.study.targets import check_targets
+from nearfold.study.targets import check_targets, many_numbers
 
 _MOST_BY_CHANCE = 10.0  # times as many equal rows as independent columns would have: no copies
 _MOST_SHOWN = 64  # columns that points can be coloured by
@@ -214,6 +214,8 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)
         task = Task.REGRESSION if schema.named(Role.TARGET) else Task.CLASSIFICATION
+        if task == Task.CLASSIFICATION and (distinct := many_numbers(y)):
+            notices.append(Message("study.label_of_numbers", name=show(answer), n=distinct))
     elif y is not None:
         y = np.asarray(y)[kept] if len(np.asarray(y)) == len(kept) else y
     if y is not None:
@@ -248,7 +250,9 @@ def _usable_rows(frame: Any, schema: Schema, options: TableOptions) -> tuple[Arr
         if name is None:
             continue
         known = frame[name].is_not_null().to_numpy()
-        if frame[name].dtype.is_float():
+        if role == Role.TARGET:  # words and infinities among the numbers are no targets
+            known = np.isfinite(_answers(frame[name], is_target=True))
+        elif frame[name].dtype.is_float():
             known = known & frame[name].is_nan().fill_null(True).not_().to_numpy()
         if not known.all():
             said.append(Message("study.rows_without", n=int((~known).sum()), name=show(name)))
