@@ -142,3 +142,12 @@ def test_in_time_no_group_is_on_both_sides():
     assert any(n.id == "study.groups_in_time" for n in split.notices)
     with pytest.raises(InputError, match="every group lasts too long"):
         split_rows(np.arange(120), None, group=np.arange(120) % 3, time=np.arange(120.0))
+
+
+def test_times_of_which_one_holds_most_rows():
+    late = np.r_[np.arange(10.0), np.full(110, 99.0)]
+    split = split_rows(np.arange(120), None, time=late)
+    assert [fold.judged for fold in split.folds] == [True]
+    assert not any(n.id == "study.first_step" for n in split.notices)
+    with pytest.raises(InputError, match="earliest time"):
+        split_rows(np.arange(120), None, time=-late)

@@ -153,14 +153,19 @@ def _split_in_time(time: Floats, group: Array | None, n_folds: int, aside: bool)
     if aside:
         last = int(np.searchsorted(moment[order], moment[order[until]]))
     borders = sorted({border for border in borders if 0 < border < last})
+    if not borders:
+        raise InputError(Message("study.one_moment"))
     ends = [*borders[1:], last]
+    only_chooses = len(borders) >= 3  # the first step, if there are enough others
     folds = []
     for i, (start, end) in enumerate(zip(borders, ends, strict=True)):
         train = _of_other_groups(order[:start], order[start:end], group)
         if len(train) == 0:
             raise InputError(Message("study.no_earlier_groups"))
-        folds.append(Fold(train, np.sort(order[start:end]), 0, judged=i > 0 or len(borders) < 3))
+        folds.append(Fold(train, np.sort(order[start:end]), 0, judged=i > 0 or not only_chooses))
     notices = [Message("study.in_time", n=len(folds))]
+    if only_chooses:
+        notices.append(Message("study.first_step"))
     if group is not None:
         notices.append(Message("study.groups_in_time", n=len(np.unique(group))))
     development = _of_other_groups(order[:last], order[last:], group)
