@@ -147,7 +147,8 @@ def test_pairs_name_ids_as_they_are_written(here):
     refused(*words, says=("p.csv, line 1", "nobody"))
 
 
-def test_pairs_by_position_are_rows_of_the_file(here, monkeypatch):
+@pytest.mark.parametrize("by_id", [False, True])
+def test_pairs_are_of_the_rows_of_the_file(here, monkeypatch, by_id):
     seen = []
 
     def look(table, question, *, pairs, started):
@@ -155,9 +156,11 @@ def test_pairs_by_position_are_rows_of_the_file(here, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nearfold.study.compare.compare_table", look)
-    frame = mixed_table().drop("code")
-    frame.write_csv("t.csv")
-    (here / "p.csv").write_text("0,5,1\n59,8,-1\n4,7,1\n")  # row 4 has a gap
+    frame = mixed_table()
+    name = frame["code"].to_list() if by_id else range(60)
+    (frame if by_id else frame.drop("code")).write_csv("t.csv")
+    pairs = [(0, 5, 1), (59, 8, -1), (4, 7, 1)]  # row 4 has a gap
+    (here / "p.csv").write_text("".join(f"{name[a]},{name[b]},{s}\n" for a, b, s in pairs))
     result = run("compare", "t.csv", *LEFT_OUT, "--pairs", "p.csv", "--missing", "drop")
     assert result.exit_code == 130
     ((table, pairs),) = seen

@@ -145,3 +145,21 @@ def test_dates_where_numbers_were_are_refused():
     model = TablePreparation().fit(pl.DataFrame({"d": [1.5, 2.5]}))
     with pytest.raises(InputError, match="column 'd' holds Date, and the model expects number"):
         model.transform(pl.DataFrame({"d": [date(2020, 1, 1)]}))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2020-06-01T12:30:00+02:00", "2020-01-01T12:30:00+01:00"],
+        ["2020-06-01 12:30:00+0200", "2020-01-01 11:30:00Z"],
+        ["2020-06-01 12:30:00.000 +0200", "2020-01-01 11:30:00.000 UTC"],
+        ["2020-06-01T10:30Z", "2020-01-01T11:30Z"],
+    ],
+)
+def test_offsets_from_utc_are_read(texts):
+    form = find_format(pl.Series(texts))
+    assert form is not None
+    moments = [datetime(2020, 6, 1, 10, 30), datetime(2020, 1, 1, 11, 30)]
+    assert parse(pl.Series(texts), form).to_list() == moments
+    column = infer_schema(pl.DataFrame({"d": texts * 5})).columns[0]
+    assert column.kind == Kind.DATE

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, make_swiss_roll
@@ -388,6 +389,27 @@ def test_noise_pairs_that_share_rows_are_not_learned_by_heart(seed):
     assert any("halves" in str(n) for n in found.notices)
 
 
+def test_pairs_and_labels_belong_to_the_rows_given_whatever_is_dropped():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + 2 * y[:, None]
+    X[::9, 0] = np.nan
+    whole = np.isfinite(X).all(axis=1)
+    options = {"methods": ["PCA"], "n_repeats": 1}
+    dropped = compare(X, y, group=np.arange(90) // 2, missing="drop", **options)
+    by_hand = compare(X[whole], y[whole], group=(np.arange(90) // 2)[whole], **options)
+    assert dropped.result("PCA").fold_scores.tolist() == by_hand.result("PCA").fold_scores.tolist()
+    assert any("10 rows with missing values" in str(n) for n in dropped.notices)
+    a, b = np.triu_indices(90, 1)
+    pairs = rng.permutation(np.column_stack([a, b, np.where(y[a] == y[b], 1, -1)]))[:300]
+    for table in (X, pl.DataFrame(X, schema=["p", "q", "r", "s"])):
+        found = compare(table, pairs=pairs, missing="drop", **options)
+        rows = found.judge.table.rows[found.judge.pairs]
+        assert whole[rows].all()
+        assert ((y[rows[:, 0]] == y[rows[:, 1]]) == found.judge.alike).all()
+        assert any("pairs name rows that were left out" in str(n) for n in found.notices)
+
+
 def test_too_few_pairs_are_refused():
     X = np.random.default_rng(0).normal(size=(30, 3))
     with pytest.raises(InputError, match="bring more pairs"):
@@ -475,6 +497,9 @@ def test_samples_of_large_tables_are_said(monkeypatch):
         ({"y": np.arange(50) % 2, "n_neighbors": 0}, "from 1 to 39"),
         ({"y": np.arange(50) % 2, "n_neighbors": 40}, "from 1 to 39"),
         ({"y": np.arange(50) % 2, "task": "ranking"}, "classification and regression"),
+        ({"y": np.arange(50) % 2, "missing": "mode"}, "there are median"),
+        ({"y": np.arange(50) % 2, "random_state": None}, "a number from 0 on"),
+        ({"y": "label"}, "label='label'"),
         ({"y": np.arange(50) % 2, "pairs": [[0, 1, 1]]}, "not both"),
         ({"y": np.arange(50) % 2, "spaces": {"t": object()}}, "no fit and transform"),
     ],

@@ -128,3 +128,26 @@ def test_settings_are_chosen_by_the_other_folds_of_the_repeat():
     assert split.choosing(1, 6).tolist() == [0, 2]
     assert split.choosing(3, 6).tolist() == [4, 5]
     assert split.choosing(0, 2).tolist() == [1]  # the trial was stopped after two folds
+
+
+def test_in_time_no_group_is_on_both_sides():
+    rng = np.random.default_rng(0)
+    when = np.arange(1200.0)
+    patient = (when // 8 + rng.integers(0, 4, 1200)).astype(int)  # each seen for a while
+    split = split_rows(np.arange(1200), None, group=patient, time=when)
+    for fold in split.folds:
+        assert when[fold.train].max() < when[fold.test].min()
+        assert not np.isin(patient[fold.test], patient[fold.train]).any()
+    assert not np.isin(patient[split.set_aside], patient[split.development]).any()
+    assert any(n.id == "study.groups_in_time" for n in split.notices)
+    with pytest.raises(InputError, match="every group lasts too long"):
+        split_rows(np.arange(120), None, group=np.arange(120) % 3, time=np.arange(120.0))
+
+
+def test_times_of_which_one_holds_most_rows():
+    late = np.r_[np.arange(10.0), np.full(110, 99.0)]
+    split = split_rows(np.arange(120), None, time=late)
+    assert [fold.judged for fold in split.folds] == [True]
+    assert not any(n.id == "study.first_step" for n in split.notices)
+    with pytest.raises(InputError, match="earliest time"):
+        split_rows(np.arange(120), None, time=-late)

@@ -357,3 +357,50 @@ def test_every_result_is_html_and_json(make):
     }[make]()
     assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict()))
     assert "<" in result._repr_html_()
+
+
+def test_times_beside_a_table_are_read_like_a_column():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    y, days = rng.integers(0, 2, 60), pd.date_range("2021-03-01", periods=60, tz="Europe/Paris")
+    options = {"methods": ["PCA"], "n_repeats": 1}
+    wanted = compare(frame, y, time_column=np.arange(60), **options).result("PCA").fold_scores
+    for when in (pd.Series(days), list(days.strftime("%Y-%m-%d")), [day.date() for day in days]):
+        found = compare(frame, y, time_column=when, **options)
+        assert found.result("PCA").fold_scores.tolist() == wanted.tolist()
+    with pytest.raises(InputError, match="cannot order rows in time"):
+        compare(frame, y, time_column=["early", "late"] * 30, **options)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_a_missing_group_is_no_group(gap):
+    group = [gap, gap, *range(58)]
+    with pytest.raises(InputError, match="group"):
+        compare(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2, group=group)
+
+
+def test_columns_that_are_numbered_can_be_named_by_number():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)))
+    frame[3], frame[4] = np.arange(60) % 2, np.arange(60) // 4
+    found = compare(frame, label=3, kinds={4: "category"}, methods=["PCA"], n_repeats=1)
+    assert found.judge.table.answer == "3"
+    assert found.judge.table.cells.codes.shape == (60, 1)
+    with pytest.raises(InputError, match="there are classification"):
+        compare(frame, label=3, task="clf")
+
+
+def test_rows_without_a_target_are_left_out_however_that_is_written():
+    frame = pl.DataFrame({"a": np.arange(60.0), "y": np.arange(60.0) * 2})
+    words = frame.with_columns(pl.Series("y", ["?", "inf", *map(str, range(58))]))
+    for table, lost in ((words, 2), (frame.with_columns(pl.Series("y", [np.inf, *range(59)])), 1)):
+        found = open_table(table, options=TableOptions(target="y"))
+        assert len(found) == 60 - lost
+        assert any(n.id == "study.rows_without" and n.values["n"] == lost for n in found.notices)
+
+
+def test_a_label_that_is_a_quantity_is_told():
+    frame = pl.DataFrame({"a": np.arange(60.0), "y": np.random.default_rng(0).normal(size=60)})
+    found = open_table(frame, options=TableOptions(label="y"))
+    assert any("--target" in str(n) for n in found.notices)
+    found = open_table(frame.with_columns(y=pl.col("y").round()), options=TableOptions(label="y"))
+    assert not any("--target" in str(n) for n in found.notices)

@@ -28,21 +28,9 @@ def pairs_of(path: str | None, table: Any) -> tuple[Any, list[Message]]:
     """
     if path is None:
         return None, []
-    import numpy as np
-
     from nearfold.store.pairs import read_pairs
 
-    if table.ids is not None:
-        return read_pairs(existing(path), table.ids), []
-    n = table.source.n_rows
-    found = np.asarray(read_pairs(existing(path), None, n))
-    place = np.full(n, -1)
-    place[table.rows] = np.arange(len(table.rows))
-    rows = place[found[:, :2]]
-    kept = (rows >= 0).all(axis=1)
-    lost = int((~kept).sum())
-    said = [Message("cli.pairs_lost", n=lost)] if lost else []
-    return np.column_stack([rows, found[:, 2]])[kept], said
+    return table.place_pairs(read_pairs(existing(path), table.all_ids, table.n_given))
 
 
 def read_new(data: str, options: dict[str, Any], extra: dict[str, Any], out: Any) -> Any:

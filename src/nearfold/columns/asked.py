@@ -40,7 +40,7 @@ def given_kinds(
         kind = _kind(entry["name"], entry["kind"])
         details = {key: entry[key] for key in DETAILS.get(kind, ()) if key in entry}
         found[entry["name"]] = (kind, details)
-    for name, text in (kinds or {}).items():
+    for name, text in ((str(name), text) for name, text in (kinds or {}).items()):
         _require_known(name, known)
         word, _, order = str(text).partition(":")
         levels = [level.strip() for level in order.split("<")] if order else None

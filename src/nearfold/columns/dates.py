@@ -18,7 +18,9 @@ _FORMATS = (
     "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y年%m月%d日", "%Y%m%d",
     "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y", "%d %B %Y", "%B %d, %Y",
 )  # fmt: skip
-_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %H:%M:%S%.f", "T%H:%M:%S%.f")
+_CLOCKS = (" %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %H:%M:%S%.f", "T%H:%M:%S%.f")
+_TIMES = ("", *(clock + zone for zone in ("", "%z") for clock in _CLOCKS))
+_UTC = r"( UTC|Z)$"
 _PERIODS = {"month": 365.25, "weekday": 7.0, "hour": 1.0}  # days
 _NEEDED = {"month": 90.0, "weekday": 14.0}  # days that the dates must span
 
@@ -32,7 +34,7 @@ def find_format(texts: pl.Series) -> str | None:
 
     Of two that fit, month/day/year is taken before day/month/year: `is_ambiguous` tells.
     """
-    sample = [str(text).strip().removesuffix("Z") for text in texts.head(50)]
+    sample = [re.sub(_UTC, "", str(text).strip()) for text in texts.head(50)]
     if max(map(len, sample), default=99) > 40:
         return None
     # Few texts and plain patterns first: most columns of words have no format at all.
@@ -44,6 +46,7 @@ def find_format(texts: pl.Series) -> str | None:
 def _pattern(form: str) -> re.Pattern[str]:
     """What texts of a format look like."""
     pattern = re.escape(form).replace("%\\.f", r"\.\d+")
+    pattern = pattern.replace("%z", r"(\s?[+-]\d\d:?\d\d)?")  # none where UTC is written
     for sign, digits in (("Y", r"\d{4}"), ("[mdHMS]", r"\d{1,2}"), ("[bB]", r"[^\W\d]+")):
         pattern = re.sub(f"%{sign}", digits.replace("\\", r"\\"), pattern)
     return re.compile(pattern)
@@ -65,8 +68,11 @@ def parse(texts: pl.Series, form: str) -> pl.Series:
     clean = texts.str.strip_chars()
     if "%H" not in form:
         return clean.str.to_date(form, strict=False).cast(pl.Datetime("us"))
-    trimmed = clean.str.strip_suffix("Z")
-    return trimmed.str.to_datetime(form, strict=False, time_unit="us")
+    in_zone = form.endswith("%z")
+    clean = clean.str.replace(_UTC, "+00:00" if in_zone else "")
+    if in_zone:  # the space before an offset is not always there
+        clean = clean.str.replace(r"\s([+-][0-9:]+)$", "$1")
+    return clean.str.to_datetime(form, strict=False, time_unit="us").cast(pl.Datetime("us"))
 
 
 def as_days(column: pl.Series) -> Floats:

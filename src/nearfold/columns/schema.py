@@ -152,13 +152,15 @@ def infer_schema(
     table = as_polars(frame)
     entries = saved_entries(saved, table.columns)
     wanted = given_kinds(table.columns, kinds, entries)
-    named = {
+    asked = {
         Role.LABEL: label,
         Role.TARGET: target,
         Role.ID: id,
         Role.GROUP: group,
         Role.TIME: time,
     }
+    # As text, like the names of the columns: pandas may number them.
+    named = {role: None if name is None else str(name) for role, name in asked.items()}
     roles = given_roles(table.columns, entries, named, features, exclude)
     has_id = Role.ID in roles.values()
     columns = []

@@ -148,7 +148,11 @@ def compare(
         kinds=kinds or {},
     )  # fmt: skip
     table = open_table(X, y, task, options)
-    return compare_table(table, question, pairs=pairs, ids=ids, started=started)
+    if pairs is not None:
+        found = from_ids(np.empty((table.n_given, 0)), pairs, 2, ids=ids).without_repeats()
+        pairs, lost = table.place_pairs(np.column_stack([found.rows, found.sign]))
+        table = replace(table, notices=(*table.notices, *lost))
+    return compare_table(table, question, pairs=pairs, started=started)
 
 
 def compare_table(
@@ -156,13 +160,12 @@ def compare_table(
     question: Question,
     *,
     pairs: Any = None,
-    ids: Any = None,
     started: float | None = None,
 ) -> Comparison:
-    """`compare` for a table that is open already."""
+    """`compare` for a table that is open already, and pairs of its rows by position."""
     started = time.monotonic() if started is None else started
     n = len(table)
-    linked = _pairs(table, pairs, ids)
+    linked = _pairs(table, pairs)
     table, sampled = _within_budget(table, linked is not None, question.random_state)
     with room_for(table.cells):
         judge = make_judge(table, question, linked)
@@ -190,13 +193,13 @@ def compare_table(
     )  # fmt: skip
 
 
-def _pairs(table: StudyTable, pairs: Any, ids: Any) -> tuple[Ints, Array] | None:
+def _pairs(table: StudyTable, pairs: Any) -> tuple[Ints, Array] | None:
     """Row numbers of the pairs, and which are alike."""
     if pairs is None:
         return None
     if table.y is not None:
         raise InputError("give y or pairs, not both: a space is judged by one of them.")
-    found = from_ids(table.cells.numbers, pairs, 2, ids=ids).without_repeats()
+    found = from_ids(table.cells.numbers, pairs, 2).without_repeats()
     return np.asarray(found.rows), np.asarray(found.sign) > 0
 
 

@@ -3,7 +3,8 @@
 Rows are assigned to folds class by class, so that every fold has its share of each. Rows that
 belong together stay together: copies of one another, and rows of one group (a patient, a
 household). A class that has only one such unit is never held out. With a time column the rows of
-a fold are later than all rows it learns from, and the first fold only chooses settings.
+a fold are later than all rows it learns from, and the first fold only chooses settings; of groups
+that are held out no earlier row is learned from.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Split:
 
     folds: tuple[Fold, ...]
     set_aside: Ints  # touched once, by the winner, at the end
+    development: Ints  # the rows that a model may learn from before it meets those
     notices: tuple[Message, ...]
     in_time: bool = False
 
@@ -50,12 +52,6 @@ class Split:
     def n_repeats(self) -> int:
         """How often the rows are split."""
         return 1 + max(fold.repeat for fold in self.folds)
-
-    @property
-    def development(self) -> Ints:
-        """All rows but those set aside."""
-        last = self.folds[-1]
-        return np.sort(np.concatenate([last.train, last.test]))
 
     @property
     def judged(self) -> Ints:
@@ -107,7 +103,7 @@ def split_rows(
         )
     aside = n >= _SET_ASIDE_ROWS if set_aside is None else set_aside
     if time is not None:
-        return _split_in_time(time, n_folds, aside)
+        return _split_in_time(time, group, n_folds, aside)
     unit = units(copies, group)
     if len(np.unique(unit)) < n_folds:
         raise InputError(
@@ -136,11 +132,11 @@ def split_rows(
             "of them are equal, or each class has one row only."
         )
     notices = _notices(copies, singleton, group)
-    return Split(tuple(folds), np.flatnonzero(away), tuple(notices))
+    return Split(tuple(folds), np.flatnonzero(away), rows, tuple(notices))
 
 
-def _split_in_time(time: Floats, n_folds: int, aside: bool) -> Split:
-    """Each fold holds out a stretch of time and learns from all that came before."""
+def _split_in_time(time: Floats, group: Array | None, n_folds: int, aside: bool) -> Split:
+    """Each fold holds out a stretch of time and learns from all other groups that came before."""
     if not np.isfinite(time).all():
         raise InputError("the time column has missing values: leave those rows out.")
     n = len(time)
@@ -150,20 +146,35 @@ def _split_in_time(time: Floats, n_folds: int, aside: bool) -> Split:
             f"there are {moment.max() + 1} different times, too few for {n_folds} folds."
         )
     order = np.argsort(moment, kind="stable")
-    development = round(n * (1 - 1 / _SET_ASIDE_SHARE)) if aside else n
-    cuts = np.linspace(0, development, n_folds + 2)[1:-1].round().astype(np.int64)
+    until = round(n * (1 - 1 / _SET_ASIDE_SHARE)) if aside else n
+    cuts = np.linspace(0, until, n_folds + 2)[1:-1].round().astype(np.int64)
     borders = [int(np.searchsorted(moment[order], moment[order[cut]])) for cut in cuts]
     last = n
     if aside:
-        last = int(np.searchsorted(moment[order], moment[order[development]]))
+        last = int(np.searchsorted(moment[order], moment[order[until]]))
     borders = sorted({border for border in borders if 0 < border < last})
+    if not borders:
+        raise InputError(Message("study.one_moment"))
     ends = [*borders[1:], last]
-    folds = [
-        Fold(np.sort(order[:start]), np.sort(order[start:end]), 0, judged=i > 0 or len(borders) < 3)
-        for i, (start, end) in enumerate(zip(borders, ends, strict=True))
-    ]
-    notice = Message("study.in_time", n=len(folds))
-    return Split(tuple(folds), np.sort(order[last:]), (notice,), in_time=True)
+    only_chooses = len(borders) >= 3  # the first step, if there are enough others
+    folds = []
+    for i, (start, end) in enumerate(zip(borders, ends, strict=True)):
+        train = _of_other_groups(order[:start], order[start:end], group)
+        if len(train) == 0:
+            raise InputError(Message("study.no_earlier_groups"))
+        folds.append(Fold(train, np.sort(order[start:end]), 0, judged=i > 0 or not only_chooses))
+    notices = [Message("study.in_time", n=len(folds))]
+    if only_chooses:
+        notices.append(Message("study.first_step"))
+    if group is not None:
+        notices.append(Message("study.groups_in_time", n=len(np.unique(group))))
+    development = _of_other_groups(order[:last], order[last:], group)
+    return Split(tuple(folds), np.sort(order[last:]), development, tuple(notices), in_time=True)
+
+
+def _of_other_groups(rows: Ints, held_out: Ints, group: Array | None) -> Ints:
+    """Those rows whose groups have no row among the ones held out."""
+    return np.sort(rows if group is None else rows[~np.isin(group[rows], group[held_out])])
 
 
 def units(copies: Ints, group: Array | None) -> Ints:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from nearfold.columns.cells import Cells, cells_of_array, read_cells
-from nearfold.columns.dates import as_days
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.images import locate_images
-from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.kinds import MISSING_RULES, Kind, Role
 from nearfold.columns.refusals import refuse_gaps
 from nearfold.columns.schema import Schema, infer_schema
 from nearfold.columns.words import as_words
@@ -26,8 +25,9 @@ from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
 from nearfold.study.folds import groups_of_equal_rows
 from nearfold.study.question import Task
+from nearfold.study.sides import group_beside, group_in, time_beside, time_in
 from nearfold.study.table import read_rows
-from nearfold.study.targets import check_targets
+from nearfold.study.targets import check_targets, many_numbers
 
 _MOST_BY_CHANCE = 10.0  # times as many equal rows as independent columns would have: no copies
 _MOST_SHOWN = 64  # columns that points can be coloured by
@@ -69,14 +69,33 @@ class StudyTable:
     missing: str = "median"
     group: Array | None = None
     time: Floats | None = None
-    ids: Array | None = None
+    all_ids: Array | None = None  # of all rows that were given
     source: Any = None
     schema: Schema | None = None
     shown: Any = None  # a frame of the columns that points can be coloured by
     notices: tuple[Message, ...] = ()
+    n_given: int = 0  # rows, those that were left out included
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @property
+    def ids(self) -> Array | None:
+        """What the rows are called."""
+        return None if self.all_ids is None else self.all_ids[self.rows]
+
+    def place_pairs(self, pairs: Array) -> tuple[Array, list[Message]]:
+        """Pairs (row, row, sign) of the rows that were given as pairs of the rows used.
+
+        Those with a row that was left out are left out, too, and that is said.
+        """
+        place = np.full(self.n_given, -1)
+        place[self.rows] = np.arange(len(self.rows))
+        rows = place[pairs[:, :2]]
+        kept = (rows >= 0).all(axis=1)
+        lost = int((~kept).sum())
+        said = [Message("cli.pairs_lost", n=lost)] if lost else []
+        return np.column_stack([rows, pairs[:, 2]])[kept], said
 
     def about(self) -> dict[str, Any]:
         """Where the rows come from and what their columns are, for JSON and model files."""
@@ -98,7 +117,7 @@ class StudyTable:
         shown = None if self.shown is None else self.shown[rows.tolist()]
         return replace(self, cells=self.cells.take(rows), y=part(self.y), rows=self.rows[rows],
                        copies=self.copies[rows], group=part(self.group), time=part(self.time),
-                       ids=part(self.ids), shown=shown)  # fmt: skip
+                       shown=shown)  # fmt: skip
 
 
 def open_table(
@@ -106,11 +125,14 @@ def open_table(
 ) -> StudyTable:
     """A file (path or pattern), a frame or an array as the table of a study."""
     options = options or TableOptions()
+    _check_words(y, task, options)
     if isinstance(data, str | Path) or is_frame(data):
         return _from_frame(data, y, task, options)
-    if options.label or options.target:
+    if options.label is not None or options.target is not None:
         raise InputError("an array has no column names: give the labels or targets as y.")
     X = read_rows(data, finite=options.missing == "error")
+    if options.missing == "drop":
+        return _without_gaps(X, y, task, options)
     gaps = int(np.count_nonzero(~np.isfinite(X)))
     notices = (Message("study.gaps", n=gaps),) if gaps else ()
     refuse_extreme(_largest(X), X.dtype)
@@ -122,9 +144,36 @@ def open_table(
         )
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
-        options.missing, _side(options.group, len(X), "group"), _moments(options.time, len(X)),
-        notices=notices,
+        options.missing, group_beside(options.group, len(X)), time_beside(options.time, len(X)),
+        notices=notices, n_given=len(X),
     )  # fmt: skip
+
+
+def _check_words(y: Any, task: str | None, options: TableOptions) -> None:
+    if isinstance(y, str):
+        raise InputError(Message("study.y_is_text", y=show(y)))
+    if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
+        raise InputError(Message("study.no_task", task=show(task)))
+    if options.missing not in MISSING_RULES:
+        raise InputError(Message("study.no_rule", rule=show(options.missing), known=MISSING_RULES))
+
+
+def _without_gaps(X: Floats, y: Any, task: str | None, options: TableOptions) -> StudyTable:
+    """The table of those rows of an array that have all their numbers."""
+    kept = np.isfinite(X).all(axis=1)
+    if not kept.any():
+        raise InputError(Message("study.no_rows_left"))
+
+    def part(values: Any) -> Any:
+        fits = values is not None and np.shape(values)[:1] == (len(X),)
+        return np.asarray(values)[kept] if fits else values
+
+    options = replace(options, missing="zero", group=part(options.group), time=part(options.time))
+    table = open_table(X[kept], part(y), task, options)
+    dropped = int((~kept).sum())
+    said = (Message("study.rows_dropped", n=dropped),) if dropped else ()
+    return replace(table, missing="drop", rows=np.flatnonzero(kept), n_given=len(X),
+                   notices=(*said, *table.notices))  # fmt: skip
 
 
 def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> StudyTable:
@@ -154,15 +203,19 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         raise InputError(Message("columns.no_features", why=why))
     kept, said = _usable_rows(frame, schema, options)
     notices += said
+    ids, n_given = _ids(frame, schema), frame.height
     frame = frame.filter(kept) if not kept.all() else frame
     columns = [column.spec() for column in schema.features()]
     cells = read_cells(frame, columns)
+    group, time = group_beside(options.group, len(kept)), time_beside(options.time, len(kept))
     if options.missing == "error":
         refuse_gaps(cells, numbers=np.flatnonzero(kept))
     refuse_extreme(_largest(cells.numbers), cells.numbers.dtype)
     if answer is not None:
         y = _answers(frame[answer], schema.named(Role.TARGET) is not None)
         task = Task.REGRESSION if schema.named(Role.TARGET) else Task.CLASSIFICATION
+        if task == Task.CLASSIFICATION and (distinct := many_numbers(y)):
+            notices.append(Message("study.label_of_numbers", name=show(answer), n=distinct))
     elif y is not None:
         y = np.asarray(y)[kept] if len(np.asarray(y)) == len(kept) else y
     if y is not None:
@@ -170,8 +223,9 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     return StudyTable(
         cells, columns, y, Task(task) if task else None, answer, np.flatnonzero(kept),
         _copies(frame, schema), options.missing,
-        _group(frame, schema, options, kept), _time(frame, schema, options, kept),
-        _ids(frame, schema), source, schema, _shown(frame, schema), tuple(notices),
+        group_in(frame, schema) if group is None else group[kept],
+        time_in(frame, schema) if time is None else time[kept],
+        ids, source, schema, _shown(frame, schema), tuple(notices), n_given,
     )  # fmt: skip
 
 
@@ -196,7 +250,9 @@ def _usable_rows(frame: Any, schema: Schema, options: TableOptions) -> tuple[Arr
         if name is None:
             continue
         known = frame[name].is_not_null().to_numpy()
-        if frame[name].dtype.is_float():
+        if role == Role.TARGET:  # words and infinities among the numbers are no targets
+            known = np.isfinite(_answers(frame[name], is_target=True))
+        elif frame[name].dtype.is_float():
             known = known & frame[name].is_nan().fill_null(True).not_().to_numpy()
         if not known.all():
             said.append(Message("study.rows_without", n=int((~known).sum()), name=show(name)))
@@ -263,50 +319,6 @@ def _ids(frame: Any, schema: Schema) -> Array | None:
     """Ids exactly as they were written."""
     name = schema.named(Role.ID)
     return None if name is None else np.asarray(frame[name].to_numpy())
-
-
-def _group(frame: Any, schema: Schema, options: TableOptions, kept: Array) -> Array | None:
-    name = schema.named(Role.GROUP)
-    if name is not None:
-        return np.asarray(as_words(frame[name]).to_numpy(), dtype=str)
-    found = _side(options.group, len(kept), "group")
-    return None if found is None else found[kept]
-
-
-def _time(frame: Any, schema: Schema, options: TableOptions, kept: Array) -> Floats | None:
-    name = schema.named(Role.TIME)
-    if name is None:
-        found = _moments(options.time, len(kept))
-        return None if found is None else found[kept]
-    column = next(c for c in schema.columns if c.name == name)
-    if column.kind not in (Kind.DATE, Kind.NUMBER, Kind.ORDERED, Kind.ID):
-        raise InputError(Message("study.no_time", name=show(name), why=column.kind.shown))
-    kind = Kind.NUMBER if column.kind == Kind.ID else column.kind
-    cells = read_cells(frame, [{**column.spec(), "kind": kind.value}])
-    return np.asarray(cells.numbers[:, 0], dtype=np.float64)
-
-
-def _side(values: Any, n: int, what: str) -> Array | None:
-    if values is None or isinstance(values, str):
-        return None
-    values = np.asarray(values)
-    if values.shape != (n,):
-        raise InputError(
-            f"{what} has shape {values.shape}, and there are {n} rows: one value for each."
-        )
-    return values.astype(str) if values.dtype.kind in "OUS" else values
-
-
-def _moments(values: Any, n: int) -> Floats | None:
-    if values is None or isinstance(values, str):
-        return None
-    values = np.asarray(values)
-    if values.dtype.kind == "M":
-        import polars as pl
-
-        values = as_days(pl.Series(values.astype("datetime64[us]")))
-    found = _side(values, n, "time")
-    return None if found is None else found.astype(np.float64)
 
 
 def _shown(frame: Any, schema: Schema) -> Any:

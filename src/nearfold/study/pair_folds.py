@@ -51,7 +51,7 @@ def split_pairs(
     for fold in folds:
         for part in (fold.train, fold.test):
             _refuse_few(alike[part])
-    return Split(folds, np.zeros(0, dtype=np.int64), tuple(notices))
+    return Split(folds, np.zeros(0, dtype=np.int64), np.arange(len(pairs)), tuple(notices))
 
 
 def _halves(pairs: Ints, n: int, repeats: int, seed: int) -> tuple[Fold, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Integral
 from typing import Any
 
 from nearfold.errors import InputError
@@ -80,7 +81,7 @@ class Question:
         if self.score is not None and self.score not in SCORES:
             known = ", ".join(name.value for name in SCORES)
             raise InputError(f"score={self.score!r}: there are {known}.")
-        if self.random_state < 0:
+        if not isinstance(self.random_state, Integral) or self.random_state < 0:
             raise InputError(f"random_state={self.random_state}: give a number from 0 on.")
         if self.n_components is not None and self.n_components < 1:
             raise InputError(f"n_components={self.n_components}: give a number from 1 on.")

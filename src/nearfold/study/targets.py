@@ -16,8 +16,6 @@ _MANY = 20  # distinct whole numbers, and one in twenty rows: more are a target,
 
 def check_targets(y: Any, n: int, task: str | None = None) -> tuple[Array, Task]:
     """y as a vector of n labels (numbers or texts) or of finite targets, and which it is."""
-    if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
-        raise InputError(f"task={task!r}: there are classification and regression.")
     refuse_missing(y)
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
@@ -61,11 +59,17 @@ def _task_of(y: Array) -> Task:
         return Task.CLASSIFICATION
     if y.dtype.kind == "f" and np.any(y != np.floor(y)):
         return Task.REGRESSION
-    distinct = len(np.unique(y))
-    if distinct > _MANY and 20 * distinct > len(y):
+    distinct = many_numbers(y)
+    if distinct:
         warn(
             f"y has {distinct:,} distinct whole numbers in {len(y):,} rows and is taken as a "
             'target; say task="classification" if they are classes.'
         )
         return Task.REGRESSION
     return Task.CLASSIFICATION
+
+
+def many_numbers(y: Array) -> int:
+    """How many distinct numbers y has, if they are more than classes would be; else 0."""
+    distinct = len(np.unique(y)) if y.dtype.kind in "fiu" else 0
+    return distinct if distinct > _MANY and 20 * distinct > len(y) else 0
