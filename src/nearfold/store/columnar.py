@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import get_memory, require_memory
 from nearfold.columns.frames import show
-from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import Parsed, guard, unique_names
 from nearfold.store.parquet_sizes import declared_bytes
@@ -25,15 +25,9 @@ _DIGITS = 15  # decimal digits that a float always keeps
 
 def read_columnar(file: FileBytes, kind: str) -> Parsed:
     """Read a Parquet or an Arrow file."""
-    format = kind.capitalize()
-    if file.data.startswith(b"FEA1"):
-        raise InputError(
-            f"{file.name} cannot be read as {format}: it is a Feather file of version 1. Save it "
-            "as version 2."
-        )
     streamed = kind == "arrow" and not file.data.startswith(b"ARROW1")
     read = _read_stream if streamed else _read
-    frame = guard(file.name, format, lambda: plain_columns(read(file, kind)))
+    frame = guard(file.name, kind.capitalize(), lambda: plain_columns(read(file, kind)))
     names, notices = unique_names(frame.columns)
     frame.columns = names
     return Parsed(frame, notices=tuple(notices))
@@ -59,6 +53,8 @@ def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
     """
     import polars as pl
 
+    if file.data.startswith(b"FEA1"):
+        raise ValueError(Message("tables.error.feather"))
     _require(len(file.data), file)  # polars copies an uncompressed one
     width = _row_bytes(pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0).dtypes)
     fitting = max(0, get_memory() - 2 * len(file.data)) // max(1, width)
@@ -69,7 +65,7 @@ def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
 
 
 def _require(more: float, file: FileBytes) -> None:
-    require_memory(len(file.data) + more, f"the table in {file.name}", ADVICE)
+    require_memory(len(file.data) + more, Message("memory.table_in", name=file.name), ADVICE)
 
 
 def _is_fixed(kind: Any) -> bool:
@@ -134,7 +130,7 @@ def _plain_list(column: pl.Series) -> pl.Series:
     if inner != kind.inner:
         sizes = {pl.Int8: 9, pl.UInt8: 9, pl.Int16: 5, pl.UInt16: 5, pl.Int32: 3, pl.UInt32: 3}
         needed = sizes.get(kind.inner, 2) * int(column.estimated_size())
-        require_memory(needed, f"column {show(column.name)} as floats", ADVICE)
+        require_memory(needed, Message("memory.as_floats", name=show(column.name)), ADVICE)
     if isinstance(kind, pl.Array):
         return column.cast(pl.Array(inner, kind.shape))
     lengths = column.list.len().drop_nulls()

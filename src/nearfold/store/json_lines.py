@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from nearfold.blocks import require_memory
+from nearfold.messages import Message
 from nearfold.store.columnar import plain_columns
 from nearfold.store.encodings import to_utf8
 from nearfold.store.file_bytes import ADVICE, FileBytes
@@ -31,7 +32,7 @@ def read_json_lines(file: FileBytes, encoding: str | None) -> Parsed:
     import polars as pl
 
     data, name, told = to_utf8(file.take(), encoding)
-    require_memory(_ROOM * len(data), f"the table in {file.name}", ADVICE)
+    require_memory(_ROOM * len(data), Message("memory.table_in", name=file.name), ADVICE)
     frame = guard(
         file.name,
         "JSON lines",

@@ -108,7 +108,7 @@ def open_table(
     if isinstance(data, str | Path) or is_frame(data):
         return _from_frame(data, y, task, options)
     if options.label or options.target:
-        raise InputError("an array has no column names: give the labels or targets as y.")
+        raise InputError(Message("study.no_names"))
     X = read_rows(data, finite=options.missing == "error")
     gaps = int(np.count_nonzero(~np.isfinite(X)))
     notices = (Message("study.gaps", n=gaps),) if gaps else ()
@@ -147,7 +147,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     notices += schema.notices()
     answer = schema.named(Role.LABEL) or schema.named(Role.TARGET)
     if y is not None and answer is not None:
-        raise InputError(f"give y or the column {show(answer)}, not both.")
+        raise InputError(Message("study.y_or_column", name=show(answer)))
     if not schema.features():
         why = schema.notices()[:5] or [Message("columns.not_named")]
         raise InputError(Message("columns.no_features", why=why))
@@ -290,9 +290,7 @@ def _side(values: Any, n: int, what: str) -> Array | None:
         return None
     values = np.asarray(values)
     if values.shape != (n,):
-        raise InputError(
-            f"{what} has shape {values.shape}, and there are {n} rows: one value for each."
-        )
+        raise InputError(Message("study.side_shape", what=what, shape=str(values.shape), n=n))
     return values.astype(str) if values.dtype.kind in "OUS" else values
 
 
