@@ -131,10 +131,8 @@ def reason(error: BaseException) -> Message:
     lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     if isinstance(error, NearfoldError):
         return quoted(" ".join(lines))
-    kind = type(error).__name__
-    words = shorten((lines or [kind])[0].rstrip(".: "), 160, placeholder=" …")
-    tells = not isinstance(error, KeyError | AttributeError | AssertionError)
-    return quoted(words if tells else f"{kind}: {words}")
+    first = lines[0] if lines else type(error).__name__
+    return quoted(shorten(first.rstrip(".: "), 160, placeholder=" …"))
 
 
 def quoted(words: str) -> Message:

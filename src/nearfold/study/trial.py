@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.errors import Cancelled, reason
+from nearfold.errors import Cancelled, NearfoldError, quoted, reason
 from nearfold.messages import Message
 from nearfold.notation import Floats, Ints
 from nearfold.run import progress, reporter
@@ -163,6 +163,8 @@ def try_space(
             raise
         except Exception as error:  # a space that fails must not take the others with it
             result.status, result.trouble = Status.FAILED, reason(error)
+            if not isinstance(error, NearfoldError):
+                result.trouble = quoted(f"{type(error).__name__}: {result.trouble}")
     result.peak_bytes = peak.bytes
     # What was not chosen is let go: rows x settings of every space would add up.
     for i in range(len(result.scores)):
