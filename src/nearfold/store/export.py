@@ -51,7 +51,7 @@ def write_table(
     series = _columns(columns)
     if kind in ("npy", "npz"):
         data = _npy_bytes(series) if kind == "npy" else _npz_bytes(series)
-        _put(path, lambda stream: _write_all(stream, data))
+        _put(path, lambda stream: stream.write(data))
         return
     frame = _frame(series)
     if kind in ("parquet", "arrow"):
@@ -177,9 +177,9 @@ def _write_text(frame: pl.DataFrame, stream: BinaryIO, separator: str, compresse
 
 
 def _write_columnar(frame: pl.DataFrame, stream: BinaryIO, kind: str) -> None:
-    buffer = io.BytesIO()
+    buffer = io.BytesIO()  # a writer of polars may want to seek, which stdout cannot
     frame.write_parquet(buffer) if kind == "parquet" else frame.write_ipc(buffer)
-    _write_all(stream, buffer.getbuffer())
+    stream.write(buffer.getbuffer())
 
 
 def _npy_bytes(arrays: dict[str, Any]) -> bytes:
@@ -187,8 +187,7 @@ def _npy_bytes(arrays: dict[str, Any]) -> bytes:
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise InputError(Message("tables.error.not_numeric", name=show(name)))
-    table = np.stack(list(arrays.values()), axis=1)
-    return _array_bytes(table)
+    return _array_bytes(np.stack(list(arrays.values()), axis=1))
 
 
 def _npz_bytes(arrays: dict[str, Any]) -> bytes:
@@ -216,10 +215,6 @@ def _array_bytes(array: Array) -> bytes:
     buffer = io.BytesIO()
     npy_format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
     return buffer.getvalue()
-
-
-def _write_all(stream: BinaryIO, data: Any) -> None:
-    stream.write(data)
 
 
 def _put(path: str | Path | IO[bytes], write: Any) -> None:

@@ -63,6 +63,12 @@ def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[Message]]:
     return names, notices
 
 
+def uniquely_named(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[Message]]:
+    """The same frame with such names."""
+    names, notices = unique_names(frame.columns)
+    return frame.rename(dict(zip(frame.columns, names, strict=True))), notices
+
+
 def guard(name: str, format: str, work: Callable[[], Result]) -> Result:
     """Run a library's reader; whatever it raises about the data becomes one line of ours."""
     import polars as pl

@@ -28,8 +28,9 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nearfold.errors import ModelFileError
 from nearfold.messages import Message
@@ -43,14 +44,13 @@ LARGEST_MANIFEST = 16 * 1024**2
 MOST_NODES = 300_000  # values in the manifest: some tens of MB as Python objects
 _LONGEST_INTEGER = 400  # digits
 _DEEPEST = 256  # lists in lists: what comes later may recurse
-_CHUNK = 1024**2
 
 
 @dataclass(frozen=True)
 class Opened:
     """A model file whose header and manifest have been checked."""
 
-    file: BinaryIO
+    file: BufferedReader
     version: tuple[int, int]
     manifest: dict[str, Any]
     manifest_bytes: int
@@ -82,7 +82,7 @@ def open_checked(path: str | os.PathLike[str]) -> Iterator[Opened]:
         yield _check_head(file, os.fstat(file.fileno()).st_size)
 
 
-def _check_head(file: BinaryIO, size: int) -> Opened:
+def _check_head(file: BufferedReader, size: int) -> Opened:
     head = file.read(HEADER_BYTES)
     if not head.startswith(MAGIC):
         raise ModelFileError(Message(f"model.foreign{_guess(head)}"))
@@ -90,9 +90,7 @@ def _check_head(file: BinaryIO, size: int) -> Opened:
         raise ModelFileError(Message("model.cut_head"))
     if hashlib.sha256(head[: _HEADER.size]).digest() != head[_HEADER.size :]:
         raise ModelFileError(Message("model.damaged.header"))
-    _, major, minor, zero, manifest_bytes, payload_bytes, digest = _HEADER.unpack(
-        head[: _HEADER.size]
-    )
+    _, major, minor, zero, manifest_bytes, payload_bytes, digest = _HEADER.unpack_from(head)
     if major != MAJOR:
         id = "model.too_new" if major > MAJOR else "model.too_old"
         raise ModelFileError(Message(id, major=major, minor=minor, own=MAJOR))
@@ -121,16 +119,8 @@ def check_payload(opened: Opened) -> None:
     """Compare the hash of the arrays with the one in the manifest."""
     stated = opened.manifest.get("payload")
     digest = stated.get("sha256") if isinstance(stated, dict) else None
-    hasher = hashlib.sha256()
-    opened.file.seek(opened.payload_start)
-    left = opened.payload_bytes
-    while left:
-        chunk = opened.file.read(min(left, _CHUNK))
-        if not chunk:
-            raise ModelFileError(Message("model.shrunk"))
-        hasher.update(chunk)
-        left -= len(chunk)
-    if hasher.hexdigest() != digest:
+    opened.file.seek(opened.payload_start)  # and up to the end, where the arrays end
+    if hashlib.file_digest(opened.file, "sha256").hexdigest() != digest:
         raise ModelFileError(Message("model.damaged.arrays"))
 
 

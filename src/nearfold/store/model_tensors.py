@@ -158,7 +158,7 @@ class TensorReader:
             raise invalid("an array has another size than its place")
         X = np.empty(shape[::-1] if transposed else shape, dtype)
         self._file.seek(self._start + begin)
-        if X.size and self._file.readinto(_as_bytes(X).data) != X.nbytes:  # type: ignore[attr-defined]
+        if X.size and self._file.readinto(_as_bytes(X).data) != X.nbytes:
             raise ModelFileError(Message("model.shrunk"))
         _check_values(X)
         return X.T if transposed else X

@@ -67,15 +67,15 @@ class Source:
 
     name: str
     format: str
-    encoding: str | None
-    separator: str | None
-    decimal: str | None
-    compression: str | None
-    header: bool | None
     n_rows: int
     n_columns: int
     sha256: str
     notices: tuple[Message, ...]
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    compression: str | None = None
+    header: bool | None = None
 
     def describe(self) -> Message:
         """One line: what was read and how."""
@@ -179,19 +179,8 @@ def read_one(
         raise InputError(Message(f"tables.error.no_rows{below}", name=file.name))
     if kind in ("csv", "tsv"):
         kind = "tsv" if parsed.separator == "\t" else "csv"
-    source = Source(
-        name=file.name,
-        format=kind,
-        encoding=parsed.encoding,
-        separator=parsed.separator,
-        decimal=parsed.decimal,
-        compression=file.compression,
-        header=parsed.header,
-        n_rows=frame.height,
-        n_columns=frame.width,
-        sha256=file.sha256,
-        notices=parsed.notices,
-    )
+    source = Source(file.name, kind, *frame.shape, file.sha256, parsed.notices, parsed.encoding,
+                    parsed.separator, parsed.decimal, file.compression, parsed.header)  # fmt: skip
     return Table(frame, source), parsed
 
 
