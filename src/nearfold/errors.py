@@ -21,12 +21,14 @@ Every error says what is wrong, where, and what to do about it.
 
 from __future__ import annotations
 
+import errno
 import inspect
 import warnings
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from nearfold.messages import Message
+from nearfold.messages import Message, catalogue
 
 
 class NearfoldError(Exception):
@@ -115,6 +117,27 @@ def warn(message: str | Message, category: type[Warning] = NearfoldWarning) -> N
     while frame and frame.f_back and _is_inside(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(category(message), stacklevel=depth)  # it keeps a message with its languages
+
+
+def reason(error: BaseException) -> Message:
+    """Why something failed, for a sentence of ours: the error's message, the system's reason, or
+    the words of another package (a first line, quoted where the language is another one).
+    """
+    if error.args and isinstance(error.args[0], Message):
+        return error.args[0]
+    if isinstance(error, OSError) and error.strerror:
+        known = f"os.{errno.errorcode.get(error.errno or 0)}"
+        return Message(known) if known in catalogue("en") else quoted(error.strerror)
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, NearfoldError):
+        return quoted(" ".join(lines))
+    first = lines[0] if lines else type(error).__name__
+    return quoted(shorten(first.rstrip(".: "), 160, placeholder=" …"))
+
+
+def quoted(words: str) -> Message:
+    """Words that are in English only."""
+    return Message("words.quoted", words=words)
 
 
 def _is_inside(file: str) -> bool:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
+from nearfold.messages import Message
 from nearfold.notation import Array, Floats
 from nearfold.raw_values import read_values, refuse_missing
 from nearfold.run import map_in_order
@@ -163,26 +164,18 @@ def refuse_vanishing(total: float, X: Any, dtype: Any) -> None:
 def refuse_extreme(distance: float, dtype: Any) -> None:
     """Raise if the square of a typical distance overflows or vanishes in this dtype."""
     limits = np.finfo(dtype)
+    about = {"distance": f"{distance:.1g}", "dtype": str(np.dtype(dtype))}
     if distance > float(limits.max) ** 0.5 / 1e3:
-        raise InputError(
-            f"distances of about {distance:.1g} are so large that their squares overflow "
-            f"{np.dtype(dtype)}: divide the columns by a constant first."
-        )
+        raise InputError(Message("rows.too_large", **about))
     if 0 < distance < float(limits.tiny) ** 0.5 * 1e3 / float(limits.eps) ** 0.5:
-        raise InputError(
-            f"distances of about {distance:.1g} are so small that their squares vanish in "
-            f"{np.dtype(dtype)}: multiply the columns by a constant first."
-        )
+        raise InputError(Message("rows.too_small", **about))
 
 
 def refuse_overflow(total: float, X: Any, names: Any = None) -> None:
     """Raise if the total scatter of X is not finite, saying why."""
     if not np.isfinite(total):
         refuse_nonfinite(X, names)
-        raise InputError(
-            f"the values are so large that their squares overflow {X.dtype}: divide the columns "
-            "by a constant first."
-        )
+        raise InputError(Message("rows.overflow", dtype=str(X.dtype)))
 
 
 def finite_result(result: Floats, dtype: Any) -> Array:

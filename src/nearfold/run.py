@@ -24,6 +24,7 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 from nearfold.errors import InputError
+from nearfold.messages import catalogue
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,12 +55,12 @@ def progress(callback: ProgressCallback) -> Iterator[None]:
 
 
 @contextmanager
-def reporting(verbose: bool | int) -> Iterator[None]:
+def reporting(verbose: bool | int, language: str = "en") -> Iterator[None]:
     """Show a bar on stderr while inside, if `verbose` and nobody else listens already."""
     if not verbose or _listener.get() is not _silent:
         yield
         return
-    with ProgressBar() as bar, progress(bar):
+    with ProgressBar(language=language) as bar, progress(bar):
         yield
 
 
@@ -68,8 +69,9 @@ class ProgressBar:
     file, one line at the end.
     """
 
-    def __init__(self, console: Any = None) -> None:
+    def __init__(self, console: Any = None, language: str = "en") -> None:
         self._console = console
+        self._words = catalogue(language)
         self._bar: Any = None
 
     def __enter__(self) -> ProgressBar:
@@ -81,6 +83,7 @@ class ProgressBar:
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
         """Show how far the work called `label` is, in place of what was shown before."""
+        label = self._words.get(f"progress.{label}", self._words.get(f"method.{label}", label))
         if self._bar is None:
             self._bar = self._new_bar()
             self._bar.add_task(label, total=total, completed=done)

@@ -3,15 +3,22 @@
 In a process of its own: click's help texts are made when the commands are imported.
 """
 
+import gzip
+import io
 import os
+import pickle
 import re
 import subprocess
 import sys
+import zipfile
 
+import command_runs
+import numpy as np
 import polars as pl
 import pytest
 from command_runs import mixed_table
 
+from nearfold import PCA, set_memory
 from nearfold.app.cli import _COMMANDS
 from nearfold.columns.kinds import Kind
 from nearfold.registry import METHODS
@@ -34,7 +41,8 @@ MODULE CLASS TIME DIRECTORY METHOD VALUE OUT SHELL
 low high default all uniform distance median euclidean protect dimensions demo share parallel
 connectivity cross_validation one_standard_error
 space task score_name score interval reference verdict last_check metric seed data rows data_sha
-decimal schema
+decimal schema PDF XML HDF pickle Feather ASCII shift_jis n_folds n_repeats max_points zip
+big raw scaled weighted target coded labl float blue green
 """  # file formats, packages, parameters, metavariables, values of options, keys of model files
 
 
@@ -174,6 +182,151 @@ def test_mistakes_are_explained_in_chinese(folder, monkeypatch, words):
     told = run(*words, code=2, NEARFOLD_LANG="zh")
     known = [*mixed_table(5).columns, *typed, "missing", "mean", "zero", "drop", "zip", "integer"]
     assert english(told, known) == []
+
+
+BROKEN = {
+    "empty.csv": lambda f: b"",
+    "header.csv": lambda f: b"a,b\n",
+    "ragged.csv": lambda f: b"a,b\n1,2\n3\n",
+    "cut.csv.gz": lambda f: gzip.compress(b"a,b\n" + b"1,2\n" * 400)[:-20],
+    "list.json": lambda f: b'[{"a": 1}]',
+    "page.html": lambda f: b"<!doctype html>\n<p>404</p>\n",
+    "letter.pdf": lambda f: b"%PDF-1.4",
+    "thing.pkl": lambda f: pickle.dumps([1]),
+    "one.npy": lambda f: in_npy(np.float64(1)),
+    "nothing.npy": lambda f: in_npy(np.zeros((0, 2))),
+    "objects.npy": lambda f: in_npy(np.array([{}, []], dtype=object)),
+    "short.npy": lambda f: in_npy(np.zeros((9, 2)))[:-8],
+    "zip.npz": lambda f: in_zip("x.txt", b"1"),
+    "broken.npz": lambda f: in_zip("X.npy", in_npy(np.zeros(3)))[:-30],
+    "cut.parquet": lambda f: b"PAR1" + bytes(40),
+    "first.feather": lambda f: b"FEA1" + bytes(40),
+    "few.csv": lambda f: b"a,b,kind\n1,2,x\n3,5,y\n4,4,x\n",
+    "same.csv": lambda f: b"a,b,kind\n" + b"1,2,x\n3,5,x\n" * 9,
+    "equal.csv": lambda f: b"a,b\n" + b"1,2\n" * 30,
+    "huge.csv": lambda f: b"a,b\n" + b"".join(b"%de300,2\n" % i for i in range(1, 30)),
+    "model_cut.nearfold": lambda f: f[:-9],
+    "model_long.nearfold": lambda f: f + b"x",
+    "model_head.nearfold": lambda f: f[:40],
+    "model_turned.nearfold": lambda f: f[:50] + bytes([f[50] ^ 4]) + f[51:],
+    "model_manifest.nearfold": lambda f: f[:200] + bytes([f[200] ^ 4]) + f[201:],
+    "model_arrays.nearfold": lambda f: f[:-9] + bytes([f[-9] ^ 4]) + f[-8:],
+    "model_empty.nearfold": lambda f: b"",
+    "model_pickle.nearfold": lambda f: pickle.dumps([1]),
+    "bad.toml": lambda f: b"label = ",
+    "odd.toml": lambda f: b"labl = 'kind'",
+    "no_list.json": lambda f: b'{"columns": 5}',
+    "no_kind.json": lambda f: b'{"columns": [{"name": "size"}]}',
+    "levels.json": lambda f: b'{"columns": [{"name": "size", "kind": "ordered", "levels": [1]}]}',
+    "role.json": lambda f: b'{"columns": [{"name": "size", "kind": "number", "role": "boss"}]}',
+    "members.json": lambda f: b'{"columns": [{"name": "size", "kind": "embedding", "width": 0}]}',
+}
+FAILING = [
+    *(["compare", name] for name in BROKEN if not name.startswith("model_") and name != "few.csv"
+      and not name.endswith((".toml", "json")) and name != "equal.csv"),
+    *(["inspect", name] for name in BROKEN if name.startswith("model_") and "arrays" not in name),
+    ["verify", "model_arrays.nearfold"],
+    ["compare", "list.json"],
+    ["compare", "few.csv", "--label", "kind"],
+    ["compare", "same.csv", "--label", "kind"],
+    ["compare", "same.csv", "--target", "kind"],
+    ["compare", "equal.csv"],
+    *(["compare", "t.csv", *LABEL, *more] for more in (
+        ["--format", "doc"], ["--encoding", "klingon"], ["--encoding", "utf-16"],
+        ["--separator", "ab"], ["--decimal", "x"], ["--score", "beauty"], ["--score", "r2"],
+        ["--methods", "PAC"], ["--folds", "1"], ["--folds", "150"], ["--repeats", "0"],
+        ["--points", "1"], ["--dimensions", "0"], ["--dimensions", "99"], ["-k", "0"],
+        ["-k", "500"], ["--memory", "much"], ["--memory", "1KB"], ["--memory", "20KB"],
+        ["--time-column", "colour"], ["--group", "kind"], ["--also", "no.module:X"],
+        ["--also", "json:loads"], ["--also", "sklearn.decomposition:PCAA"],
+        ["--also", "sklearn.cluster:DBSCAN"], ["--save", "no/x.nearfold"], ["-o", "."],
+        ["--open"], ["--space", "PAC"], ["--pairs", "p.csv"], ["--pairs", "t.csv"],
+        ["--feature", "note"], ["--feature", "kind"], ["--na", "yes,no"],
+        ["--config", "bad.toml"], ["--config", "odd.toml"], ["--config", "none.toml"],
+        *(["--schema", name] for name in BROKEN if name.endswith("json")),
+        ["--dtype", "size"], ["--dtype", "size=date"], ["--dtype", "colour=ordered:red<green"],
+    )),
+    ["compare", "t.parquet", "--separator", ";"],
+    ["compare", "missing-*.csv"],
+    ["compare", "."],
+    *(["choose", "t.csv", *BARE, *more] for more in (
+        ["--rule", "cross_validation"], ["--rule", "share", "--share", "2"],
+        ["--rule", "share", "--method", "Isomap"], ["--rule", "parallel", "--method", "Isomap"],
+        ["--rule", "connectivity"], ["--what", "neighbors", "--rule", "share"],
+        ["--method", "LDA"],
+    )),
+    ["choose", "equal.csv", "--what", "radius"],
+    ["choose", "t.csv", *LABEL, "-k", "500"],
+    ["choose", "t.csv", *LABEL, "--folds", "1"],
+    *(["doctor", "t.csv", *more] for more in (
+        ["-k", "0"], ["-k", "500"], ["--radius", "-1"], ["--metric", "guess"],
+        ["--metric", "haversine"],
+    )),
+    *(["fit", *more, "-o", "x.nearfold"] for more in (
+        ["PCA", "t.csv", *BARE, "--set", "n_components=500"],
+        ["PCA", "t.csv", *BARE, "--set", "n_components=many"],
+        ["PCA", "t.csv", *BARE, "--set", "colour=red"],
+        ["Isomap", "t.csv", *BARE, "--set", "n_neighbors=500"],
+        ["Isomap", "t.csv", *BARE, "--set", "metric=guess"],
+        ["LDA", "same.csv", "--label", "kind"],
+        ["MMC", "t.csv", *BARE],
+        ["PCA", "t.csv", *BARE, "--pairs", "p.csv"],
+    )),
+    *(["transform", "m.nearfold", *more] for more in (
+        ["t.csv", "-o", "x.doc"], ["t.csv", "-o", "x.parquet.gz"],
+        ["t.csv", "--keep", "colour", "-o", "x.npy"], ["few.csv"], ["spoilt.csv"],
+        ["t.csv", "--memory", "1KB"],
+    )),
+    ["transform", "t.csv", "t.csv"],
+    ["transform", "none.nearfold", "t.csv"],
+    ["inspect", "."],
+    ["explain", "m.nearfold", "t.csv", "--rows", "0,999"],
+    ["explain", "i.nearfold", "t.csv", "--rows", "0,1"],
+]  # fmt: skip
+
+
+def in_npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def in_zip(name, data):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, data)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def broken(folder):
+    model = (folder / "m.nearfold").read_bytes()
+    for name, make in BROKEN.items():
+        (folder / name).write_bytes(make(model))
+    frame = mixed_table(200)
+    frame.write_parquet(folder / "t.parquet")
+    frame.with_columns(pl.lit("x").alias("weight")).write_csv(folder / "spoilt.csv")
+    words = ["fit", "Isomap", folder / "t.csv", *LABEL, "-o", folder / "i.nearfold"]
+    command_runs.succeeds(*words)
+    return folder
+
+
+# What other packages say is quoted after a sentence of ours.
+QUOTED = re.compile("“[^”]*”")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("words", FAILING, ids=lambda words: " ".join(words))
+def test_failures_are_explained_in_chinese(broken, monkeypatch, words):
+    monkeypatch.chdir(broken)
+    result = command_runs.run(words[0], "--lang", "zh", *words[1:])
+    set_memory(None)  # --memory stays for the process
+    line = result.stderr.strip().splitlines()[-1]
+    assert (result.exit_code, line[:10]) == (2, "nearfold: "), result.output
+    assert re.search("[\u4e00-\u9fff]", QUOTED.sub("", line)), line
+    typed = [part for word in words for part in re.findall(r"[A-Za-z_]+", word)]
+    known = [*mixed_table(5).columns, *typed, *PCA().get_params(), "yes", "red", "boss"]
+    assert english(QUOTED.sub("", line), known) == []
 
 
 def test_every_space_has_a_chinese_name(folder):

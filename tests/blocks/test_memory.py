@@ -53,8 +53,8 @@ def test_texts_that_are_no_sizes(text):
 @pytest.mark.parametrize(
     ("size", "text"),
     [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
+        (0, "0 B"),
+        (1023, "1023 B"),
         (1536, "1.5 KB"),
         (MB, "1.0 MB"),
         (5000 * GB, "5000.0 GB"),
@@ -99,7 +99,7 @@ def test_a_refusal_says_how_much_and_what_to_do():
         memory.require_memory(3 * GB, "The table", "Take less.")
     assert str(refusal.value) == (
         "The table needs about 3.0 GB, and the memory budget is 1.0 MB. Take less. "
-        "(Raise the budget with nearfold.set_memory.)"
+        "(Raise the budget with nearfold.set_memory or --memory.)"
     )
     assert isinstance(refusal.value, MemoryError)
 

@@ -178,7 +178,7 @@ def test_a_few_rows_can_be_encoded_by_targets(n):
         (None, "give y"),
         (np.ones(3), "y has the shape"),
         (np.full(N, np.nan), "missing or infinite"),
-        (np.array([None] * N), "missing values"),
+        (np.array([None] * N), "missing or infinite"),
     ],
 )
 def test_targets_that_cannot_be_used(y, says):

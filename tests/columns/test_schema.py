@@ -126,7 +126,7 @@ def test_features_that_are_named_are_all_there_are():
         ({"features": "x"}, "lists of column names"),
         ({"kinds": {"x": "nombre"}}, "no kind nombre; the kinds are number, category"),
         ({"kinds": {"z": "number"}}, "no column 'z'"),
-        ({"kinds": {"x": "date"}}, "column 'x' cannot be read as date or time: numbers"),
+        ({"kinds": {"x": "date"}}, "column 'x' cannot be read as date or time (numbers)"),
         ({"kinds": {"x": "embedding"}}, "column 'x' cannot be read as embedding"),
         ({"kinds": {"x": "image"}}, "column 'x' cannot be read as image"),
         ({"kinds": {"vector": "category"}}, "column 'vector' cannot be read as category"),
@@ -138,7 +138,10 @@ def test_features_that_are_named_are_all_there_are():
         ({"saved": {"columns": [{"name": "x"}]}}, "schema is not valid"),
         ({"saved": {"columns": ["x"]}}, "schema is not valid"),
         ({"saved": [1]}, "schema is not valid"),
-        ({"saved": {"columns": [{"name": "x", "kind": "number", "role": "?"}]}}, "has the role"),
+        (
+            {"saved": {"columns": [{"name": "x", "kind": "number", "role": "?"}]}},
+            "the unknown role",
+        ),
         (
             {"saved": {"columns": [{"name": "label", "kind": "ordered", "levels": 5}]}},
             "'label' is not valid: its levels",

@@ -328,7 +328,7 @@ def test_progress_tells_space_and_fold():
     said = []
     with nearfold.progress(lambda *step: said.append(step)):
         compare(*planted(n=100), methods=["PCA"], n_repeats=1)
-    assert ("PCA, fold 3 of 5", 12, 15) in said
+    assert ("PCA", 12, 15) in said
     assert said[-1] == ("Spaces tried", 15, 15)
 
 
@@ -482,23 +482,23 @@ def test_samples_of_large_tables_are_said(monkeypatch):
         ({"y": np.full(50, 1.5)}, "same target"),
         ({"y": np.r_[np.nan, np.arange(49) % 2]}, "1 NaN"),
         ({"y": np.array([None, *"ab" * 24, "a"], dtype=object)}, "1 rows"),
-        ({"y": np.arange(50) % 2, "n_components": 0}, "from 1 on"),
+        ({"y": np.arange(50) % 2, "n_components": 0}, "give 1 or more"),
         ({"y": np.arange(50) % 2, "weights": "cosine"}, "uniform"),
-        ({"y": np.arange(50) % 2, "max_points": 0}, "at least 3"),
-        ({"y": np.arange(50) % 2, "n_repeats": 0}, "at least once"),
+        ({"y": np.arange(50) % 2, "max_points": 0}, "give 3 or more"),
+        ({"y": np.arange(50) % 2, "n_repeats": 0}, "give 1 or more"),
         ({"y": np.arange(50) % 2, "time_budget": 0}, "90s"),
         ({"y": np.arange(50) % 2, "n_components": 4}, "from 1 to 3"),
-        ({"y": np.arange(50) % 2, "score": "r2"}, "for regression"),
-        ({"y": np.arange(50) % 2, "score": "kappa"}, "there are accuracy"),
+        ({"y": np.arange(50) % 2, "score": "r2"}, "for a target, not for a label"),
+        ({"y": np.arange(50) % 2, "score": "kappa"}, "use one of accuracy"),
         ({"y": np.arange(50) % 2, "spaces": ["PCA"]}, "methods="),
         ({"y": np.arange(50) % 2, "group": np.arange(3)}, "one value for each"),
         ({"y": np.arange(50) % 2, "spaces": {"raw": Broken()}}, "cannot be called"),
         ({"y": np.arange(50) % 2, "methods": ["UMAP"]}, "there is no space 'UMAP'"),
         ({"y": np.arange(50) % 2, "n_neighbors": 0}, "from 1 to 39"),
         ({"y": np.arange(50) % 2, "n_neighbors": 40}, "from 1 to 39"),
-        ({"y": np.arange(50) % 2, "task": "ranking"}, "classification and regression"),
-        ({"y": np.arange(50) % 2, "missing": "mode"}, "there are median"),
-        ({"y": np.arange(50) % 2, "random_state": None}, "a number from 0 on"),
+        ({"y": np.arange(50) % 2, "task": "ranking"}, "classification, regression"),
+        ({"y": np.arange(50) % 2, "missing": "mode"}, "one of median"),
+        ({"y": np.arange(50) % 2, "random_state": None}, "0 or more"),
         ({"y": "label"}, "label='label'"),
         ({"y": np.arange(50) % 2, "pairs": [[0, 1, 1]]}, "not both"),
         ({"y": np.arange(50) % 2, "spaces": {"t": object()}}, "no fit and transform"),

@@ -385,7 +385,7 @@ def test_columns_that_are_numbered_can_be_named_by_number():
     found = compare(frame, label=3, kinds={4: "category"}, methods=["PCA"], n_repeats=1)
     assert found.judge.table.answer == "3"
     assert found.judge.table.cells.codes.shape == (60, 1)
-    with pytest.raises(InputError, match="there are classification"):
+    with pytest.raises(InputError, match="one of classification"):
         compare(frame, label=3, task="clf")
 
 

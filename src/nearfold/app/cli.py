@@ -18,7 +18,7 @@ from nearfold import __version__
 from nearfold.app.click_words import translate_click
 from nearfold.app.options import about, language
 from nearfold.app.printing import clean
-from nearfold.errors import NearfoldError
+from nearfold.errors import NearfoldError, reason
 from nearfold.messages import Message
 
 # command -> the module that has it: one command does not load what another needs.
@@ -85,18 +85,15 @@ def one_line(error: Exception) -> str:
     lang = language()
     if isinstance(error, MemoryError) and not isinstance(error, NearfoldError):
         return Message("cli.out_of_memory").text(lang)
-    if isinstance(error, OSError) and error.strerror:
-        name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
-        return clean(f"{name}{error.strerror}.")
-    said = (
-        error.args[0].text(lang)
-        if error.args and isinstance(error.args[0], Message)
-        else str(error)
-    )
-    line = clean(" ".join(said.split()))
-    if isinstance(error, NearfoldError):
-        return line
-    return Message("cli.fault", kind=type(error).__name__, why=line, version=__version__).text(lang)
+    why = reason(error)
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, NearfoldError):
+        name = Path(error.filename).name if isinstance(error.filename, str) else "nearfold"
+        said = Message("cli.unknown_file", name=name, why=why)
+    elif isinstance(error, NearfoldError):
+        said = Message("cli.failed", why=why) if why.id == "words.quoted" else why
+    else:
+        said = Message("cli.fault", kind=type(error).__name__, why=why, version=__version__)
+    return clean(" ".join(said.text(lang).split()))
 
 
 @click.group(

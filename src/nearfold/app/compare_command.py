@@ -22,7 +22,7 @@ from nearfold.app.options import (
     talking_options,
 )
 from nearfold.app.reading import existing, pairs_of
-from nearfold.errors import InputError, NearfoldError
+from nearfold.errors import InputError, NearfoldError, reason
 from nearfold.messages import Message
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def compare(data: str, **options: Any) -> None:
         return
     out.table(table)
     _refuse_space(options, question, table)
-    with reporting(out.shows_progress):
+    with reporting(out.shows_progress, out.lang):
         pairs, lost = pairs_of(options["pairs"], table)
         found = compare_table(table, question, pairs=pairs, started=started)
         # Before anything is printed: whoever reads stdout may stop to read.
@@ -90,7 +90,7 @@ def compare(data: str, **options: Any) -> None:
     if options["open_report"] and "report" in written:
         click.launch(Path(written["report"]).resolve().as_uri())
     if not any(len(r.scores) for r in found.results):
-        raise InputError(Message("cli.nothing_finished", why=found.results[0].trouble or "?"))
+        raise InputError(Message("cli.nothing_finished", why=found.results[0].trouble))
     if found.stopped:
         click.echo(f"nearfold: {Message('cli.stopped_above').text(out.lang)}", err=True)
         sys.exit(130)
@@ -231,6 +231,5 @@ def _transformers(named: tuple[str, ...]) -> dict[str, tuple[Any, bool]]:
         try:
             found[name] = (getattr(import_module(module), name)(), text.endswith("+y"))
         except (Exception, SystemExit) as error:  # whatever that module does
-            why = " ".join(str(error).split())
-            raise InputError(Message("cli.bad_also", text=text, why=why)) from None
+            raise InputError(Message("cli.bad_also", text=text, why=reason(error))) from None
     return found

@@ -15,7 +15,7 @@ from nearfold.app.options import (
     talking_options,
 )
 from nearfold.app.reading import existing, pairs_of
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
 from nearfold.messages import Message
 
 _EXAMPLES = (
@@ -56,7 +56,7 @@ def fit(method: str, data: str, **options: Any) -> None:
     pairs, lost = pairs_of(options["pairs"], table)
     for notice in lost:
         out.say(notice, err=True)
-    with reporting(out.shows_progress):
+    with reporting(out.shows_progress, out.lang):
         _fit(estimator, X, table, pairs)
     model = Pipeline([("table", step), ("space", estimator)])
     extra = {"rows": len(table), **table.about()}
@@ -80,11 +80,9 @@ def _fit(estimator: Any, X: Any, table: Any, pairs: Any) -> None:
         raise InputError(Message("cli.needs_label", name=name))
     try:
         estimator.fit(X, table.y)
-    except InputError:
-        raise
     except (ValueError, TypeError, AttributeError, NotImplementedError) as error:
         # A setting of a wrong kind, or one that does not suit the table.
-        raise InputError(Message("cli.cannot_fit", name=name, why=str(error))) from error
+        raise InputError(Message("cli.cannot_fit", name=name, why=reason(error))) from error
 
 
 def _needs_label(estimator: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from nearfold.columns.kinds import MISSING_RULES
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
 from nearfold.messages import LANGUAGES, Message
 
 Command = Callable[..., Any]
@@ -63,7 +63,7 @@ def _read_config(ctx: click.Context, _: Any, path: str | None) -> None:
     except OSError as error:
         raise InputError(Message("cli.no_file", name=path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(Message("cli.bad_config", name=path, why=str(error))) from None
+        raise InputError(Message("cli.bad_config", name=path, why=reason(error))) from None
     commands = ctx.find_root().command
     tables = commands.list_commands(ctx) if isinstance(commands, click.Group) else []
     given = {k: v for k, v in found.items() if not (k in tables and isinstance(v, dict))}
@@ -238,9 +238,8 @@ def _refuse_place(path: str, place: Path) -> None:
         with tempfile.TemporaryFile(dir=place.resolve().parent):
             pass
     except OSError as error:
-        raise InputError(
-            Message("cli.not_writable", folder=folder, name=place.name, why=error.strerror)
-        ) from error
+        raise InputError(Message("cli.not_writable", folder=folder, name=place.name,
+                                 why=reason(error))) from error  # fmt: skip
 
 
 def _identities(path: Path) -> list[Any]:

@@ -21,7 +21,7 @@ from nearfold.app.options import (
     talking_options,
 )
 from nearfold.app.reading import existing, kept_rows, name_of, preparation_of, read_new
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
 from nearfold.messages import Message
 
 _RULES = ["share", "parallel", "connectivity", "cross_validation", "one_standard_error"]
@@ -59,7 +59,7 @@ def choose(data: str, **options: Any) -> None:
     out = Printer(options)
     table = open_table(existing(data), options=table_options_of(options))
     out.table(table)
-    with reporting(out.shows_progress):
+    with reporting(out.shows_progress, out.lang):
         choice = _choose(table, options)
     out.json(choice.to_dict()) if out.as_json else out.choice(choice)
 
@@ -113,7 +113,7 @@ def explain(model: str, data: str, **options: Any) -> None:
     if hasattr(loaded.transform(frame.head(1)), "toarray"):
         raise InputError(Message("cli.gives_graph", name=name_of(loaded)))
     rows = frame if preparation_of(loaded) else frame.to_numpy().astype(float)
-    with reporting(out.shows_progress):
+    with reporting(out.shows_progress, out.lang):
         if asked:
             places = [_place(row, kept) for row in asked]
             found = explain_rows(loaded, rows, tuple(frame.columns), *places)
@@ -160,7 +160,7 @@ def doctor(data: str, **options: Any) -> None:
         raise InputError(Message("cli.not_png", name=options["output"]))
     table = open_table(existing(data), options=table_options_of(options))
     out.table(table)
-    with reporting(out.shows_progress):
+    with reporting(out.shows_progress, out.lang):
         diagnosis = _diagnose(prepared(table, options["scale"], 0), options)
     path = None if options["output"] is None else diagnosis.draw(options["output"])
     if out.as_json:
@@ -183,5 +183,4 @@ def _diagnose(X: Any, options: dict[str, Any]) -> Any:
     except (ValueError, TypeError) as error:  # scikit-learn's, of a name or of the columns
         if metric == "euclidean":
             raise
-        why = " ".join(str(error).split())[:200]
-        raise InputError(Message("cli.bad_metric", metric=metric, why=why)) from error
+        raise InputError(Message("cli.bad_metric", metric=metric, why=reason(error))) from error

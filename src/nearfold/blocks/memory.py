@@ -20,7 +20,8 @@ import numpy as np
 import psutil
 from numpy.typing import DTypeLike
 
-from nearfold.errors import InputError, MemoryBudgetError
+from nearfold.errors import InputError, MemoryBudgetError, quoted
+from nearfold.messages import Message
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _LEAST_SHARE = 4  # of the budget that no reservation takes away
@@ -72,27 +73,26 @@ def parse_bytes(text: str | int) -> int:
     except (ValueError, OverflowError):
         size = 0
     if size <= 0:
-        raise InputError(f"{text!r} is not a size: write for example '4GB' or '512MB'.")
+        raise InputError(Message("memory.bad_size", text=repr(text)))
     return size
 
 
 def show_bytes(size: float) -> str:
     """A size as people read it."""
-    for unit in ("bytes", "KB", "MB", "GB"):
+    for unit in ("B", "KB", "MB", "GB"):
         if size < 1024 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     raise AssertionError
 
 
-def require_memory(needed: float, what: str, advice: str) -> None:
+def require_memory(needed: float, what: str | Message, advice: str | Message) -> None:
     """Raise before allocating, if `needed` bytes do not fit the budget."""
     budget = get_memory()
     if needed > budget:
-        raise MemoryBudgetError(
-            f"{what} needs about {show_bytes(needed)}, and the memory budget is "
-            f"{show_bytes(budget)}. {advice} (Raise the budget with nearfold.set_memory.)"
-        )
+        said = [quoted(words) if isinstance(words, str) else words for words in (what, advice)]
+        sizes = {"needed": show_bytes(needed), "budget": show_bytes(budget)}
+        raise MemoryBudgetError(Message("memory.needed", what=said[0], advice=said[1], **sizes))
 
 
 def require_output(n_rows: int, n_columns: int, dtype: DTypeLike) -> None:

@@ -17,11 +17,12 @@ def saved_entries(saved: Mapping[str, Any] | None, known: list[str]) -> list[dic
     """The columns of a saved schema; those of an embedding each by itself."""
     listed = [] if saved is None else saved.get("columns") if isinstance(saved, Mapping) else None
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise InputError(Message("columns.bad_schema", why="there is no list of columns"))
+        raise InputError(Message("columns.bad_schema", why=Message("columns.schema.no_list")))
     found = []
     for entry in listed:
         if not isinstance(entry.get("name"), str) or not isinstance(entry.get("kind"), str):
-            raise InputError(Message("columns.bad_schema", why="a column without name or kind"))
+            why = Message("columns.schema.no_name")
+            raise InputError(Message("columns.bad_schema", why=why))
         members = entry.get("members")
         inside = members if isinstance(members, list) else []
         found += [{**entry, "name": str(name), "kind": Kind.NUMBER.value} for name in inside]
@@ -81,7 +82,7 @@ def given_roles(
 ) -> dict[str, Role]:
     """The role of each column that was named, after a look whether all exist."""
     if isinstance(features, str) or isinstance(exclude, str):
-        raise InputError("features and exclude are lists of column names, not one name.")
+        raise InputError(Message("columns.lists"))
     if named[Role.LABEL] is not None and named[Role.TARGET] is not None:
         raise InputError(Message("columns.label_and_target"))
     roles = {entry["name"]: _saved_role(entry) for entry in entries if "role" in entry}
@@ -104,7 +105,7 @@ def _saved_role(entry: dict[str, Any]) -> Role:
     try:
         return Role(entry["role"])
     except ValueError:
-        why = f"{show(entry['name'])} has the role {show(entry['role'])}"
+        why = Message("columns.schema.role", name=show(entry["name"]), role=show(entry["role"]))
         raise InputError(Message("columns.bad_schema", why=why)) from None
 
 

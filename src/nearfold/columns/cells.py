@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHORT = frozenset(("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean"))  # exact in float32
-_ADVICE = "Take fewer columns or a sample of the rows."
+_ADVICE = Message("memory.advice.study")
 _BLOCK = 2**20  # cells converted together
 _PLAIN = (Kind.NUMBER, Kind.BOOLEAN)  # kinds whose columns are converted many at a time
 _MOST_WORDS = 0.1  # share of words in a column of numbers beyond which new rows are refused
@@ -132,7 +132,7 @@ def read_cells(frame: Any, specs: Sequence[Spec], levels: Sequence[Array] | None
     parts = _parts(specs)
     n_numbers = sum(part.stop - part.start for part in parts if not part.is_coded)
     dtype = np.dtype(np.float32 if _fits_float32(table, specs) else np.float64)
-    require_memory(2 * table.height * n_numbers * dtype.itemsize, "the table", _ADVICE)
+    require_memory(2 * table.height * n_numbers * dtype.itemsize, Message("memory.table"), _ADVICE)
     reader = _Reader(table, np.empty((table.height, n_numbers), dtype=dtype))
     plain = [(s, part.start) for s, part in zip(specs, parts, strict=True) if s["kind"] in _PLAIN]
     reader.words = {spec["name"]: spec["words"] for spec, _ in plain if "words" in spec}
@@ -287,9 +287,9 @@ def cells_of(X: Any) -> Cells:
         if array.dtype.kind not in "fiub":
             array = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError("this is neither a table with names nor an array of numbers.") from None
+        raise InputError(Message("columns.no_array")) from None
     if array.ndim != 2:
-        raise InputError(f"the array has {array.ndim} axes; rows and columns are expected.")
+        raise InputError(Message("columns.axes", n=array.ndim))
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)
     return cells_of_array(array)

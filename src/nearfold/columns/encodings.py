@@ -11,6 +11,7 @@ import numpy as np
 
 from nearfold.columns.converters import MISSING
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
 
 _MOST_LEVELS = 100  # indicators of one category; the others are grouped
@@ -66,11 +67,11 @@ def check_answers(y: Any, n: int) -> Array:
     """The answers as an array, one for each row, none missing."""
     answers = np.asarray(y)
     if answers.shape != (n,):
-        raise InputError(f"y has the shape {answers.shape}, and there are {n:,} rows.")
+        raise InputError(Message("columns.y_shape", shape=str(answers.shape), n=n))
     if answers.dtype == object:
         if any(value is None or value != value for value in answers):
-            raise InputError("y has missing values: leave those rows out first.")
+            raise InputError(Message("columns.y_gaps"))
         answers = answers.astype(str)
     if answers.dtype.kind == "f" and not np.isfinite(answers).all():
-        raise InputError("y has missing or infinite values: leave those rows out first.")
+        raise InputError(Message("columns.y_gaps"))
     return answers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
 from nearfold.messages import Message
 from nearfold.notation import Array
 
@@ -115,8 +115,7 @@ def _by_column(frame: Any, names: list[str], columns: Sequence[str] | None) -> p
         table = nw.from_native(frame, eager_only=True)
         held = dict(zip(names, table.iter_columns(), strict=True))
     except (TypeError, ValueError, nw.exceptions.NarwhalsError) as error:
-        reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else "?"
-        raise InputError(Message("columns.no_table", why=reason)) from None
+        raise InputError(Message("columns.no_table", why=reason(error))) from None
     found = []
     chosen = names if columns is None else columns
     for name in chosen:

@@ -128,7 +128,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             specs = self._specify(frame)
             return self.fit_cells(read_cells(frame, specs), y, specs)
         if self.columns is not None:
-            raise InputError("columns are named, and an array has no names: give a table.")
+            raise InputError(Message("columns.named_array"))
         return self.fit_cells(cells_of(frame), y, [])
 
     def transform(self, frame: Any) -> Floats:
@@ -142,11 +142,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return read_cells(frame, self.columns_, self.levels_)
         cells = cells_of(frame)
         if self.levels_ or cells.numbers.shape[1] != len(self.fill_):
-            raise InputError(
-                f"the array has {cells.numbers.shape[1]:,} columns, where "
-                + ("a table with names is" if self.levels_ else f"{len(self.fill_):,} are")
-                + " expected."
-            )
+            id = "columns.table_expected" if self.levels_ else "columns.width"
+            raise InputError(Message(id, n=cells.numbers.shape[1], expected=len(self.fill_)))
         return cells
 
     def _specify(self, frame: Any) -> list[Spec]:
@@ -161,7 +158,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return [dict(entry) for entry in given]
         wanted = None if given is None else [str(name) for name in given]
         if wanted is not None and len(set(wanted)) < len(wanted):
-            raise InputError("a feature is named twice.")
+            raise InputError(Message("columns.feature_twice"))
         schema = infer_schema(frame, features=wanted)
         found = [column.spec() for column in schema.features()]
         if not found:
@@ -180,9 +177,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             kept = ~cells.gaps()
             cells, y = cells.take(kept), y if y is None else y[kept]
         if len(cells) == 0 or not cells.parts:
-            raise InputError(
-                f"the table has no {'columns' if len(cells) else 'rows'} to learn from."
-            )
+            raise InputError(Message(f"columns.nothing.{'columns' if len(cells) else 'rows'}"))
         self._keep_names(cells, columns)
         self._learn_numbers(cells)
         return self._joined(cells, self._learn_categories(cells, y))
@@ -192,7 +187,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if self.categories != "target" or not cells.levels:
             return None
         if y is None:
-            raise InputError("categories='target' encodes by the answers: give y to fit.")
+            raise InputError(Message("columns.needs_y"))
         return check_answers(y, len(cells))
 
     def _keep_names(self, cells: Cells, columns: Sequence[Spec]) -> None:

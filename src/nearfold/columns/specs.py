@@ -14,6 +14,7 @@ from typing import Any
 
 from nearfold.columns.dates import FORMATS, PARTS
 from nearfold.columns.kinds import USABLE, Kind
+from nearfold.messages import Message
 
 Spec = dict[str, Any]
 THUMBNAIL = 16  # pixels of a side
@@ -52,41 +53,42 @@ def column_names(spec: Spec) -> tuple[str, ...]:
     return (name,)
 
 
-def find_fault(spec: Any) -> str | None:
+def find_fault(spec: Any) -> Message | None:
     """What is wrong with a specification; None if nothing is."""
     if type(spec) is not dict or not {"name", "kind"} <= set(spec):
-        return "it is not a dict with a name and a kind"
+        return Message("columns.fault.shape")
     if not isinstance(spec["name"], str) or not isinstance(spec["kind"], str):
-        return "its name or its kind is not a text"
+        return Message("columns.fault.texts")
     kind = spec["kind"]
     if kind not in _FEATURES:
-        return f"a feature cannot be of the kind {kind[:40]!r}"
+        return Message("columns.fault.kind", kind=repr(kind[:40]))
     details = set(spec) - {"name", "kind"}
     if not details:
-        return "its details are missing" if kind in _NEEDED else None
+        return Message("columns.fault.details") if kind in _NEEDED else None
     unknown = details - set(DETAILS.get(Kind(kind), ()))
     if unknown:
-        return f"{str(min(unknown, key=str))[:40]!r} does not belong to the kind {kind!r}"
+        key = repr(str(min(unknown, key=str))[:40])
+        return Message("columns.fault.unknown", key=key, kind=repr(kind))
     return _find_fault_in_details(spec, kind)
 
 
-def _find_fault_in_details(spec: Spec, kind: str) -> str | None:
+def _find_fault_in_details(spec: Spec, kind: str) -> Message | None:
     if kind == Kind.NUMBER and not _are_distinct_texts(spec["words"]):
-        return "its words are not a list of different texts"
+        return Message("columns.fault.list", key="words")
     if kind == Kind.ORDERED and not _are_distinct_texts(spec["levels"]):
-        return "its levels are not a list of different texts"
+        return Message("columns.fault.list", key="levels")
     if kind == Kind.DATE:
         parts = spec.get("parts", [])
         if parts and not (_are_distinct_texts(parts) and set(parts) <= set(PARTS)):
-            return f"its parts are not a list of {', '.join(PARTS)}"
+            return Message("columns.fault.parts", parts=list(PARTS))
         if type(parts) is not list or spec.get("format", FORMATS[0]) not in FORMATS:
-            return "its format or its parts are unknown"
+            return Message("columns.fault.format")
     if kind == Kind.EMBEDDING:
         width, members = spec.get("width"), spec.get("members")
         if type(width) is not int or width < 1:
-            return "its width is not a whole number above 0"
+            return Message("columns.fault.width")
         if members is not None and not (_are_distinct_texts(members) and len(members) == width):
-            return "its members are not as many different names as its width says"
+            return Message("columns.fault.members")
     return None
 
 
@@ -95,7 +97,7 @@ def _are_distinct_texts(values: Any) -> bool:
     return texts and 0 < len(values) == len(set(values))
 
 
-def find_fault_among(specs: Sequence[Spec]) -> tuple[str, str] | None:
+def find_fault_among(specs: Sequence[Spec]) -> tuple[str, Message] | None:
     """The name of a faulty specification (or of a column in two of them) and what is wrong."""
     seen: set[str] = set()
     features: set[str] = set()
@@ -105,7 +107,7 @@ def find_fault_among(specs: Sequence[Spec]) -> tuple[str, str] | None:
             return str(spec.get("name", "?") if isinstance(spec, dict) else spec), fault
         sources = source_names(spec)
         if spec["name"] in features or not seen.isdisjoint(sources):
-            return spec["name"], "it is named twice"
+            return spec["name"], Message("columns.fault.twice")
         features.add(spec["name"])
         seen.update(sources)
     return None

@@ -192,11 +192,11 @@ def diagnose(
     X = _table(X)
     refuse_extreme(max(-float(X.min()), float(X.max())), X.dtype)  # no copy of X
     if radius is not None and not radius >= 0:
-        raise InputError(f"radius={radius}: a radius is not negative.")
+        raise InputError(Message("words.from", name="radius", value=radius, low=0))
     m = len(X)
     k = None if radius is not None else n_neighbors
     if k is not None and not 1 <= k < m:
-        raise InputError(f"n_neighbors={k}: give a number from 1 to {m - 1}, less than the rows.")
+        raise InputError(Message("words.from_to", name="n_neighbors", value=k, low=1, high=m - 1))
     index = build_index(
         X, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, k_hint=k or 5
     )
@@ -236,6 +236,7 @@ def _table(X: Any) -> Floats:
         rows = as_rows(X)
         if rows.n_rows is not None:
             needed = 8.0 * 3 * rows.n_rows * rows.n_features
-            require_memory(needed, f"The table {rows.describe()}", "Take a sample of its rows.")
+            what = Message("memory.table_in", name=rows.describe())
+            require_memory(needed, what, Message("memory.advice.study"))
         X = np.concatenate([block.X for block in rows.blocks()])
     return check_rows(X)

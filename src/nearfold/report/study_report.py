@@ -14,8 +14,8 @@ import numpy as np
 
 import nearfold
 from nearfold.blocks import get_memory, show_bytes
-from nearfold.errors import NearfoldError
-from nearfold.messages import Message, Verbatim
+from nearfold.errors import NearfoldError, quoted
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.quality import SpaceQuality, judge_space
 from nearfold.report.page_file import write_page
@@ -212,12 +212,8 @@ def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any
     for row, standing in zip(comparison.rows(), comparison.verdict.standings, strict=True):
         trouble, notes = row.pop("trouble"), row.pop("notes")
         said = trouble or (notes[0] if notes else None)
-        if said is not None:
-            said = (
-                Verbatim(shorten(str(said), _NOTE, placeholder=" …"))
-                if isinstance(said, Verbatim)
-                else said
-            )
+        if said is not None and said.id == "words.quoted":
+            said = quoted(shorten(str(said), _NOTE, placeholder=" …"))
         name, about = row.pop("space"), row.pop("about")
         label = standing.result.candidate.label
         rows.append(

@@ -14,7 +14,6 @@ from numpy.lib import format as npy_format
 
 from nearfold.blocks import require_memory
 from nearfold.columns.frames import show, show_names
-from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.file_bytes import ADVICE, FileBytes
@@ -23,7 +22,11 @@ from nearfold.store.frames import Parsed, guard, unique_names
 if TYPE_CHECKING:
     import polars as pl
 
-_READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+_READERS = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+    (3, 0): npy_format.read_array_header_2_0,
+}
 _KINDS = "biufUSMm"  # what a column can be made of
 _MOST_MEMBERS = 10_000
 _STEP = 2**20  # bytes unpacked at once
@@ -32,21 +35,24 @@ _PER_WORD = 96  # bytes of a text on its way from an array to a frame
 
 def read_npy(file: FileBytes) -> Parsed:
     """One array: a row per entry of its first axis, columns x0, x1, ..."""
-    what = f"{file.name} cannot be read as .npy"
-    array = guard(file.name, ".npy", lambda: _load(file.data, what))
-    columns, notices = _columns_of(array)
-    frame = guard(file.name, ".npy", lambda: _frame(columns, notices))
-    return Parsed(frame, notices=tuple(notices))
+
+    def parse() -> Parsed:
+        columns, notices = _columns_of(_load(file.data, file.name))
+        return _parsed(columns, notices)
+
+    return guard(file.name, ".npy", parse)
 
 
 def read_npz(file: FileBytes) -> Parsed:
     """The table X (or the only one, or the largest), and vectors of the same length beside it."""
-    what = f"{file.name} cannot be read as .npz"
-    arrays = guard(file.name, ".npz", lambda: _members(file, what))
+    return guard(file.name, ".npz", lambda: _chosen(_members(file)))
+
+
+def _chosen(arrays: dict[str, Array]) -> Parsed:
     tables = {name: a for name, a in arrays.items() if a.ndim >= 2 or a.dtype.names}
     vectors = {name: a for name, a in arrays.items() if a.ndim == 1 and not a.dtype.names}
     if not tables and not vectors:
-        raise InputError(f"{file.name} holds no table and no vector.")
+        raise ValueError(Message("tables.npy.no_table"))
     columns: list[tuple[str, Array]] = []
     notices: list[Message] = []
     if tables:
@@ -60,64 +66,51 @@ def read_npz(file: FileBytes) -> Parsed:
     used = {chosen, *beside} if tables else set(beside)
     ignored = [name for name in arrays if name not in used]
     if ignored:
-        notices.append(
-            Message("tables.unused_arrays", n=len(ignored), names=show_names(ignored, 3))
-        )
-    frame = guard(file.name, ".npz", lambda: _frame(columns, notices))
-    return Parsed(frame, notices=tuple(notices))
+        names = show_names(ignored, 3)
+        notices.append(Message("tables.unused_arrays", n=len(ignored), names=names))
+    return _parsed(columns, notices)
 
 
-def _load(data: bytes, what: str) -> Array:
+def _load(data: bytes, name: str) -> Array:
     """An array whose header agrees with the bytes that are there."""
     stream = io.BytesIO(data)
     version = npy_format.read_magic(stream)
     if version not in _READERS:
-        version = (2, 0) if version == (3, 0) else version
-        if version not in _READERS:
-            raise InputError(f"{what}: its version is unknown.")
+        raise ValueError(Message("tables.npy.version"))
     shape, fortran, dtype = _READERS[version](stream)
     if dtype.hasobject:
-        raise InputError(f"{what}: it holds Python objects (pickled), which are never opened.")
+        raise ValueError(Message("tables.npy.objects"))
     start = stream.tell()
-    declared = math.prod(shape) * dtype.itemsize
-    if declared != len(data) - start or dtype.itemsize == 0:
-        raise InputError(
-            f"{what}: it declares {declared:,} bytes of data and holds {len(data) - start:,}."
-        )
-    if not shape or declared == 0:
-        held = "nothing" if shape else "a single value, not a table"
-        raise InputError(f"{what}: it holds {held} (its shape is {shape}).")
+    declared, held = math.prod(shape) * dtype.itemsize, len(data) - start
+    if declared != held or dtype.itemsize == 0:
+        raise ValueError(Message("tables.npy.size", declared=declared, held=held))
+    if not shape:
+        raise ValueError(Message("tables.npy.single"))
+    if declared == 0:
+        raise ValueError(Message("tables.npy.nothing", shape=str(shape)))
     words = _PER_WORD * math.prod(shape) if dtype.kind in "US" else 0
-    require_memory(3 * declared + words, f"the table in {what.split(' cannot')[0]}", ADVICE)
+    require_memory(3 * declared + words, Message("memory.table_in", name=name), ADVICE)
     flat = np.frombuffer(data, dtype=dtype, offset=start)
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _members(file: FileBytes, what: str) -> dict[str, Array]:
+def _members(file: FileBytes) -> dict[str, Array]:
     """The arrays of a zip file, after a look at the sizes it declares."""
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(file.data))
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{what}: {str(error).rstrip('.')}.") from None
+    archive = zipfile.ZipFile(io.BytesIO(file.data))
     entries = archive.infolist()
-    if not any(entry.filename.endswith(".npy") for entry in entries):
-        raise InputError(f"{what}: it is another zip file.")
+    members = [entry for entry in entries if entry.filename.endswith(".npy")]
+    if not members:
+        raise ValueError(Message("tables.npy.zip"))
     if len(entries) > _MOST_MEMBERS:
-        raise InputError(f"{what}: it holds {len(entries):,} arrays.")
+        raise ValueError(Message("tables.npy.many", n=len(entries)))
     declared = sum(entry.file_size for entry in entries)
-    require_memory(len(file.data) + 3 * declared, f"the table in {file.name}", ADVICE)
+    needed = len(file.data) + 3 * declared
+    require_memory(needed, Message("memory.table_in", name=file.name), ADVICE)
     arrays = {}
-    for entry in entries:
-        if not entry.filename.endswith(".npy"):
-            continue
-        try:
-            data = _unpacked(archive, entry)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, _zlib_error()) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise InputError(f"{what}: {show(entry.filename)}: {reason}.") from None
-        name = entry.filename.removesuffix(".npy")
+    for entry in members:
+        data = _unpacked(archive, entry)
         if not _is_single(data):
-            arrays[name] = _load(data, what)
+            arrays[entry.filename.removesuffix(".npy")] = _load(data, file.name)
     return arrays
 
 
@@ -127,15 +120,9 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with archive.open(entry) as stream:
         while piece := stream.read(_STEP):
             if whole.tell() + len(piece) > entry.file_size:
-                raise zipfile.BadZipFile("it holds more than it declares")
+                raise ValueError(Message("tables.npy.longer", name=show(entry.filename)))
             whole.write(piece)
     return whole.getvalue()
-
-
-def _zlib_error() -> type[Exception]:
-    import zlib
-
-    return zlib.error
 
 
 def _is_single(data: bytes) -> bool:
@@ -156,12 +143,12 @@ def _columns_of(array: Array) -> tuple[list[tuple[str, Array]], list[Message]]:
     return [(f"x{i}", flat[:, i]) for i in range(flat.shape[1])], notices
 
 
-def _frame(columns: list[tuple[str, Array]], notices: list[Message]) -> pl.DataFrame:
+def _parsed(columns: list[tuple[str, Array]], notices: list[Message]) -> Parsed:
     import polars as pl
 
     names, changed = unique_names([name for name, _ in columns])
-    notices += changed
-    return pl.DataFrame([_series(name, a) for name, (_, a) in zip(names, columns, strict=True)])
+    series = [_series(name, array) for name, (_, array) in zip(names, columns, strict=True)]
+    return Parsed(pl.DataFrame(series), notices=(*notices, *changed))
 
 
 def _series(name: str, values: Array) -> pl.Series:
@@ -171,7 +158,7 @@ def _series(name: str, values: Array) -> pl.Series:
         return pl.Series(name, values)
     kind = values.dtype
     if kind.kind not in _KINDS:
-        raise InputError(f"column {show(name)} holds {kind}, which is not a number or a text.")
+        raise ValueError(Message("tables.npy.kind", name=show(name), kind=str(kind)))
     if kind.kind in "US":
         return pl.Series(name, [_text(value) for value in values.tolist()], dtype=pl.String)
     return pl.Series(name, np.ascontiguousarray(values.astype(_native(kind), copy=False)))

@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
+from nearfold.messages import Message, sentences
 
 _LONGEST_NAME = 200  # bytes; most file systems allow 255, and ours adds to it
 _STALE = 24 * 3600  # seconds after which a temporary file is nobody's
@@ -40,9 +41,9 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], A
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            kept = "The file that was there is unchanged." if place.exists() else ""
-            why = error.strerror or str(error)
-            raise InputError(f"{place.name} cannot be written: {why}. {kept}".strip()) from error
+            said = Message("file.not_written", name=place.name, why=reason(error))
+            kept = [Message("file.unchanged")] if place.exists() else []
+            raise InputError(sentences([said, *kept])) from error
         raise
     _force_folder(place.parent)
     return Path(path)
@@ -53,13 +54,15 @@ def _check_place(path: str | os.PathLike[str]) -> Path:
         place = Path(os.path.realpath(path))
         mode = place.stat().st_mode if place.exists() else None
     except (ValueError, OSError) as error:  # a NUL inside, a loop of links, too long a name
-        raise InputError(f"{str(path)!r} is not a usable file name: {error}.") from error
+        raise InputError(
+            Message("file.bad_name", path=repr(str(path)), why=reason(error))
+        ) from error
     if mode is not None and stat.S_ISDIR(mode):
-        raise InputError(f"{path} is a folder: give the name of a file in it.")
+        raise InputError(Message("cli.is_folder", name=str(path)))
     if mode is not None and not stat.S_ISREG(mode):
-        raise InputError(f"{path} is a device or a pipe, not a file: give a file's name.")
+        raise InputError(Message("cli.is_device", name=str(path)))
     if not place.parent.is_dir():
-        raise InputError(f"there is no folder {place.parent}: make it first, or check the name.")
+        raise InputError(Message("file.no_folder", folder=str(place.parent)))
     return place
 
 

@@ -7,35 +7,31 @@ make of it. Silencing that would mean to close stderr for all threads of the pro
 from __future__ import annotations
 
 import io
+import math
 from typing import TYPE_CHECKING, Any
 
 from nearfold.blocks import get_memory, require_memory
 from nearfold.columns.frames import show
-from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, guard, unique_names
+from nearfold.store.frames import Parsed, guard, uniquely_named
 from nearfold.store.parquet_sizes import declared_bytes
 
 if TYPE_CHECKING:
     import polars as pl
 
 _TEXT = 32  # bytes taken for a value whose length is not fixed
+_SIZES = {"Boolean": 1, "Int8": 1, "UInt8": 1, "Int16": 2, "UInt16": 2, "Int32": 4, "UInt32": 4,
+          "Float32": 4, "Int128": 16}  # fmt: skip
 _DIGITS = 15  # decimal digits that a float always keeps
 
 
 def read_columnar(file: FileBytes, kind: str) -> Parsed:
     """Read a Parquet or an Arrow file."""
-    format = kind.capitalize()
-    if file.data.startswith(b"FEA1"):
-        raise InputError(
-            f"{file.name} cannot be read as {format}: it is a Feather file of version 1. Save it "
-            "as version 2."
-        )
     streamed = kind == "arrow" and not file.data.startswith(b"ARROW1")
     read = _read_stream if streamed else _read
-    frame = guard(file.name, format, lambda: plain_columns(read(file, kind)))
-    names, notices = unique_names(frame.columns)
-    frame.columns = names
+    frame = guard(file.name, kind.capitalize(), lambda: plain_columns(read(file, kind)))
+    frame, notices = uniquely_named(frame)
     return Parsed(frame, notices=tuple(notices))
 
 
@@ -47,7 +43,7 @@ def _read(file: FileBytes, kind: str) -> pl.DataFrame:
     schema = lazy.collect_schema()
     n_rows = int(lazy.select(pl.len()).collect().item())
     kinds = list(schema.values())
-    _require(n_rows * _row_bytes(kinds), file)
+    _require(n_rows * sum(map(_width, kinds)), file)
     if kind == "parquet" and not all(_is_fixed(each) for each in kinds):
         _require(declared_bytes(file.data), file)
     return scan(io.BytesIO(file.data)).collect()
@@ -59,8 +55,10 @@ def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
     """
     import polars as pl
 
+    if file.data.startswith(b"FEA1"):
+        raise ValueError(Message("tables.error.feather"))
     _require(len(file.data), file)  # polars copies an uncompressed one
-    width = _row_bytes(pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0).dtypes)
+    width = sum(map(_width, pl.read_ipc_stream(io.BytesIO(file.data), n_rows=0).dtypes))
     fitting = max(0, get_memory() - 2 * len(file.data)) // max(1, width)
     frame = pl.read_ipc_stream(io.BytesIO(file.data), n_rows=fitting + 1)
     if frame.height > fitting:
@@ -69,7 +67,7 @@ def _read_stream(file: FileBytes, kind: str) -> pl.DataFrame:
 
 
 def _require(more: float, file: FileBytes) -> None:
-    require_memory(len(file.data) + more, f"the table in {file.name}", ADVICE)
+    require_memory(len(file.data) + more, Message("memory.table_in", name=file.name), ADVICE)
 
 
 def _is_fixed(kind: Any) -> bool:
@@ -77,19 +75,11 @@ def _is_fixed(kind: Any) -> bool:
     return bool(kind.is_numeric() or kind.is_temporal() or str(kind) == "Boolean")
 
 
-def _row_bytes(kinds: list[Any]) -> int:
-    return sum(_width(kind) for kind in kinds)
-
-
 def _width(kind: Any) -> int:
-    sizes = {"Boolean": 1, "Int8": 1, "UInt8": 1, "Int16": 2, "UInt16": 2, "Int32": 4, "UInt32": 4}
-    if kind.is_numeric() or kind.is_temporal() or str(kind) in sizes:
-        return {**sizes, "Float32": 4, "Int128": 16}.get(str(kind), 8)
-    shape = getattr(kind, "shape", None)  # of an array in every cell
-    inner = 1
-    for size in shape or ():
-        inner *= int(size)
-    return _TEXT if shape is None else max(_TEXT, 8 * inner)
+    """Bytes of a value."""
+    if _is_fixed(kind):
+        return _SIZES.get(str(kind), 8)
+    return max(_TEXT, 8 * math.prod(getattr(kind, "shape", ())))  # an array in every cell
 
 
 def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,9 +122,8 @@ def _plain_list(column: pl.Series) -> pl.Series:
     kind: Any = column.dtype
     inner = kind.inner if kind.inner in (pl.Float32, pl.Float64) else pl.Float64
     if inner != kind.inner:
-        sizes = {pl.Int8: 9, pl.UInt8: 9, pl.Int16: 5, pl.UInt16: 5, pl.Int32: 3, pl.UInt32: 3}
-        needed = sizes.get(kind.inner, 2) * int(column.estimated_size())
-        require_memory(needed, f"column {show(column.name)} as floats", ADVICE)
+        needed = (1 + 8 / _width(kind.inner)) * int(column.estimated_size())
+        require_memory(needed, Message("memory.as_floats", name=show(column.name)), ADVICE)
     if isinstance(kind, pl.Array):
         return column.cast(pl.Array(inner, kind.shape))
     lengths = column.list.len().drop_nulls()

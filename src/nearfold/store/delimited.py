@@ -47,8 +47,8 @@ _PER_WORD = 16  # bytes of polars beside the letters
 _PER_BLANK = 40  # bytes for each row while blank ones are taken out
 _PER_ROW = 17  # bytes of `Records` and of the masks that they are checked by
 _FOREIGN = (
-    (re.compile(rb'\s*(\{\s*"|\[\s*[\[{])'), "JSON"),
-    (re.compile(rb"(?i)\s*(<!doctype|<html|<\?xml)"), "a web page or XML"),
+    (re.compile(rb'\s*(\{\s*"|\[\s*[\[{])'), "json"),
+    (re.compile(rb"(?i)\s*(<!doctype|<html|<\?xml)"), "page"),
 )
 _NOTHING = b"\r\n \x1a"  # at the end of a text
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -103,7 +103,7 @@ def _clean(data: bytes, name: str) -> tuple[bytes, int, int]:
         raise InputError(Message("tables.error.no_text", name=name))
     for pattern, what in _FOREIGN:
         if pattern.match(data):
-            raise InputError(f"{name} is {what}, not a table: save the table as CSV.")
+            raise InputError(Message(f"tables.foreign.{what}", name=name))
     zeros = data.count(0)
     if zeros or (b"\r" in data and b"\n" not in data):
         _require_copy(data, name)
@@ -125,7 +125,7 @@ def _clean(data: bytes, name: str) -> tuple[bytes, int, int]:
 
 def _require_copy(text: bytes, name: str) -> None:
     """Raise unless another text as long as this one fits beside it."""
-    require_memory(2 * len(text), f"the text in {name}", ADVICE)
+    require_memory(2 * len(text), Message("memory.text_in", name=name), ADVICE)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class _Text:
 
     def _require(self, more: float) -> None:
         """The text, the places of its rows and the columns made of it must fit."""
-        require_memory(len(self.body) + more, f"the table in {self.name}", ADVICE)
+        require_memory(len(self.body) + more, Message("memory.table_in", name=self.name), ADVICE)
 
     def _settle_quotes(self, body: bytes) -> tuple[bytes, bool]:
         separator = self.layout.separator
@@ -217,7 +217,7 @@ class _Text:
         parts: list[pl.DataFrame] = []
         missing: Counter[tuple[str, str]] = Counter()
         size = 0
-        for chunk in steps(chunks, f"parse {self.name}"):
+        for chunk in steps(chunks, "parsing"):
             odd = odd_cells(self._text(chunk), self.layout.separator)
             parts.append(type_columns(self._rows(chunk), rules, missing, odd))
             # Known after the first chunk: all of them will take about as much for each row.
@@ -232,7 +232,7 @@ class _Text:
             if kind == pl.String and any(part[name].dtype != kind for part in parts)
         ]
         if again:
-            for i, chunk in enumerate(steps(chunks, f"parse {self.name} again")):
+            for i, chunk in enumerate(steps(chunks, "parsing again")):
                 cells = self._rows(chunk).select(again)
                 parts[i] = parts[i].with_columns(as_text(cells, rules.na))
         frame = parts[0]
@@ -248,7 +248,7 @@ class _Text:
         self._require(_PER_ROW * len(self.records) + self.shape.width * (16.0 * n + COLUMN_BYTES))
 
         def texts() -> Iterator[bytes]:
-            return (self._text(chunk) for chunk in steps(chunks, f"parse {self.name}"))
+            return (self._text(chunk) for chunk in steps(chunks, "parsing"))
 
         return read_wide(texts, self.layout.separator, (n, self.shape.width), rules)
 
@@ -284,7 +284,7 @@ class _Text:
         """The text cells of some records."""
         cells = self._split(self._text(chunk), self.shape.width)
         if cells.height != chunk.stop - chunk.start:
-            raise InputError(f"{self.name} cannot be cut into rows: check the quotes in it.")
+            raise InputError(Message("tables.error.rows", name=self.name))
         return cells
 
     def _text(self, chunk: slice) -> bytes:

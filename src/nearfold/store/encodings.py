@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfold.blocks import require_memory
-from nearfold.errors import InputError
+from nearfold.errors import InputError, quoted
 from nearfold.messages import Message
 from nearfold.store.file_bytes import ADVICE
 from nearfold.store.letters import ACCENTED, HANGUL, KANJI, SIGNS, SIMPLIFIED, TRADITIONAL
@@ -73,7 +73,7 @@ def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[Message
     """The text as UTF-8, the encoding it came in, and notices of what was guessed or unreadable."""
     found = detect_encoding(data) if encoding is None else _given(data, encoding)
     if found.mark or found.name != "utf-8":
-        require_memory(2 * len(data), "the text in another encoding", ADVICE)
+        require_memory(2 * len(data), Message("memory.text"), ADVICE)
     body = data[found.mark :] if found.mark else data
     guess = Message("tables.encoding_guessed", encoding=found.name)
     notices = [guess] if found.guessed else []
@@ -81,10 +81,9 @@ def to_utf8(data: bytes, encoding: str | None) -> tuple[bytes, str, list[Message
         return _transcode(body, found.name, "strict"), found.name, notices
     except UnicodeDecodeError as error:
         if encoding is not None:
-            raise InputError(
-                f"the text is not {found.name} ({error.reason} at byte {error.start:,}). Leave "
-                "the encoding out to have it detected."
-            ) from None
+            why = quoted(error.reason)
+            raise InputError(Message("tables.error.encoding", encoding=found.name, why=why,
+                                     at=error.start)) from None  # fmt: skip
     text = _transcode(body, found.name, "replace")
     lost = text.count("\ufffd".encode())
     line = text.count(b"\n", 0, text.find("\ufffd".encode())) + 1
@@ -105,7 +104,7 @@ def _transcode(body: bytes, name: str, errors: str) -> bytes:
             raise
         if not same:
             whole.write(text.encode("utf-8", errors="replace"))
-            require_memory(len(body) + _GROWTH * whole.tell(), "the text as UTF-8", ADVICE)
+            require_memory(len(body) + _GROWTH * whole.tell(), Message("memory.text"), ADVICE)
     return body if same else whole.getvalue()
 
 
@@ -116,10 +115,7 @@ def _given(data: bytes, encoding: str) -> Detected:
         codecs.getincrementaldecoder(name)
         "".encode(name)
     except (LookupError, ValueError, TypeError):
-        raise InputError(
-            f"there is no text encoding {encoding!r}: write for example utf-8, gb18030, big5, "
-            "shift_jis or cp1252."
-        ) from None
+        raise InputError(Message("tables.error.no_encoding", encoding=repr(encoding))) from None
     if name in ("utf-8-sig", "utf-16", "utf-32"):  # the mark says which byte comes first
         name = name.removesuffix("-sig")
         marked = [(m, n) for m, n in _MARKS if n.startswith(name) and data.startswith(m)]

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from nearfold.columns.frames import show
-from nearfold.errors import InputError
+from nearfold.errors import InputError, reason
 from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.atomic import write_atomically
-from nearfold.store.frames import count
 from nearfold.store.tables import suffix_format
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def write_table(
     series = _columns(columns)
     if kind in ("npy", "npz"):
         data = _npy_bytes(series) if kind == "npy" else _npz_bytes(series)
-        _put(path, lambda stream: _write_all(stream, data))
+        _put(path, lambda stream: stream.write(data))
         return
     frame = _frame(series)
     if kind in ("parquet", "arrow"):
@@ -65,16 +64,13 @@ def write_table(
 
 def _choose_format(name: str | None, format: str | None) -> tuple[str, bool]:
     if format is not None and format not in _WRITTEN:
-        raise InputError(f"format={format!r}: use one of {', '.join(_WRITTEN)}.")
+        raise InputError(Message("words.one_of", name="format", value=repr(format), known=_WRITTEN))
     by_name, compressed = suffix_format(name) if name else (None, False)
     kind = format or by_name or (None if name else "csv")
     if kind not in _WRITTEN:
-        raise InputError(
-            f"{Path(name or '').name}: its ending does not say a format that can be written. "
-            "Use .csv, .tsv, .parquet, .arrow, .npy, .npz, .csv.gz or .tsv.gz."
-        )
+        raise InputError(Message("tables.error.name", name=Path(name or "").name))
     if compressed and kind not in ("csv", "tsv"):
-        raise InputError(f"{Path(name or '').name}: only .csv and .tsv are compressed with gzip.")
+        raise InputError(Message("tables.error.gzip", name=Path(name or "").name))
     return kind, compressed
 
 
@@ -83,7 +79,7 @@ def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     import polars as pl
 
     if not columns:
-        raise InputError("there are no columns to write.")
+        raise InputError(Message("tables.error.nothing"))
     arrays: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, pl.Series):
@@ -91,15 +87,14 @@ def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
             continue
         array = np.asarray(values) if hasattr(values, "dtype") else _from_list(list(values))
         if array.ndim != 1:
-            raise InputError(f"column {show(name)} has {array.ndim} axes; a column has one.")
+            raise InputError(Message("tables.error.axes", name=show(name), n=array.ndim))
         arrays[str(name)] = array
     lengths = {name: len(array) for name, array in arrays.items()}
     first, n = next(iter(lengths.items()))
     for name, length in lengths.items():
         if length != n:
-            raise InputError(
-                f"column {show(name)} has {count(length, 'value')}, {show(first)} has {n:,}."
-            )
+            raise InputError(Message("tables.error.lengths", name=show(name), n=length,
+                                     first=show(first), expected=n))  # fmt: skip
     return arrays
 
 
@@ -121,8 +116,7 @@ def _frame(arrays: dict[str, Any]) -> pl.DataFrame:
     try:
         return pl.DataFrame([_series(name, array) for name, array in arrays.items()])
     except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(Message("tables.error.cannot_write", reason=reason)) from None
+        raise InputError(Message("tables.error.cannot_write", reason=reason(error))) from None
 
 
 def _series(name: str, array: Any) -> pl.Series:
@@ -183,18 +177,17 @@ def _write_text(frame: pl.DataFrame, stream: BinaryIO, separator: str, compresse
 
 
 def _write_columnar(frame: pl.DataFrame, stream: BinaryIO, kind: str) -> None:
-    buffer = io.BytesIO()
+    buffer = io.BytesIO()  # a writer of polars may want to seek, which stdout cannot
     frame.write_parquet(buffer) if kind == "parquet" else frame.write_ipc(buffer)
-    _write_all(stream, buffer.getbuffer())
+    stream.write(buffer.getbuffer())
 
 
 def _npy_bytes(arrays: dict[str, Any]) -> bytes:
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            raise InputError(f"column {show(name)} is not numeric: write .npz, .csv or .parquet.")
-    table = np.stack(list(arrays.values()), axis=1)
-    return _array_bytes(table)
+            raise InputError(Message("tables.error.not_numeric", name=show(name)))
+    return _array_bytes(np.stack(list(arrays.values()), axis=1))
 
 
 def _npz_bytes(arrays: dict[str, Any]) -> bytes:
@@ -222,10 +215,6 @@ def _array_bytes(array: Array) -> bytes:
     buffer = io.BytesIO()
     npy_format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
     return buffer.getvalue()
-
-
-def _write_all(stream: BinaryIO, data: Any) -> None:
-    stream.write(data)
 
 
 def _put(path: str | Path | IO[bytes], write: Any) -> None:

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from nearfold.blocks import require_memory
-from nearfold.errors import InputError
+from nearfold.errors import InputError, NearfoldError, reason
 from nearfold.messages import Message
 from nearfold.run import steps
 
 _STEP = 2**20
 _GROWTH = 1.125  # room that a growing buffer takes in advance
-ADVICE = (
-    "Take fewer columns or rows, or save the table as Parquet or .npy and give its path to a "
-    "method that reads files in blocks, such as PCA."
-)
+ADVICE = Message("memory.advice.table")
 _OTHER_COMPRESSIONS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstandard"}
 
 
@@ -48,7 +45,8 @@ def read_bytes(path: str | Path | IO[bytes]) -> FileBytes:
             return _read_stream(sys.stdin.buffer, "stdin", 0)
         return _read_file(Path(path))
     name = getattr(path, "name", None)
-    return _read_stream(path, Path(name).name if isinstance(name, str) else "a stream", 0)
+    shown = Path(name).name if isinstance(name, str) else str(Message("tables.stream"))
+    return _read_stream(path, shown, 0)
 
 
 def _read_file(path: Path) -> FileBytes:
@@ -59,17 +57,15 @@ def _read_file(path: Path) -> FileBytes:
             return _read_stream(stream, path.name, path.stat().st_size)
     except FileNotFoundError:
         raise InputError(Message("tables.error.no_file", path=str(path))) from None
+    except NearfoldError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            Message("tables.error.unreadable", path=str(path), reason=str(reason))
-        ) from None
+        why = reason(error)
+        raise InputError(Message("tables.error.unreadable", path=str(path), reason=why)) from None
 
 
 def _read_stream(stream: IO[bytes], name: str, size: int) -> FileBytes:
-    require_memory(size, f"reading {name}", ADVICE)
+    require_memory(size, Message("memory.reading", name=name), ADVICE)
     digest = hashlib.sha256()
     pieces = _pieces(stream, digest, name, max(size, _STEP))
     data = next(pieces, b"")
@@ -89,7 +85,7 @@ def _pieces(stream: IO[bytes], digest: Any, name: str, first: int) -> Iterator[b
     while piece := stream.read(size):
         size = _STEP
         if not isinstance(piece, bytes):
-            raise InputError(f"{name} was opened as text: open it in binary mode ('rb').")
+            raise InputError(Message("tables.error.not_binary", name=name))
         digest.update(piece)
         yield piece
 
@@ -97,8 +93,9 @@ def _pieces(stream: IO[bytes], digest: Any, name: str, first: int) -> Iterator[b
 def _join(pieces: Iterator[bytes], name: str) -> bytes:
     """All pieces as one; refused as soon as they are too many, however many would follow."""
     whole = io.BytesIO()  # hands its buffer over: there is no second copy at the end
-    for piece in steps(pieces, f"read {name}"):
-        require_memory(_GROWTH * (whole.tell() + len(piece)), f"reading {name}", ADVICE)
+    for piece in steps(pieces, "reading"):
+        needed = _GROWTH * (whole.tell() + len(piece))
+        require_memory(needed, Message("memory.reading", name=name), ADVICE)
         whole.write(piece)
     return whole.getvalue()
 
@@ -119,7 +116,6 @@ def _decompress(compressed: bytes, name: str) -> Iterator[bytes]:
                 if piece:
                     yield piece
         except zlib.error as error:
-            raise InputError(
-                Message("tables.error.bad_gzip", name=name, reason=str(error))
-            ) from None
+            why = reason(error)
+            raise InputError(Message("tables.error.bad_gzip", name=name, reason=why)) from None
         start -= len(inflater.unused_data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nearfold.columns.frames import as_polars
 from nearfold.store.columnar import plain_columns
-from nearfold.store.frames import unique_names
+from nearfold.store.frames import uniquely_named
 from nearfold.store.tables import Source, Table
 
 if TYPE_CHECKING:
@@ -19,26 +19,12 @@ _ROWS = 100_000  # hashed at once
 
 def read_frame(given: Any, na: tuple[str, ...] = ()) -> Table:
     """The frame as a table. Its hash is that of its columns, in Arrow's form."""
-    frame = without_words(plain_columns(as_polars(given)), na)
-    names, notices = unique_names(frame.columns)
-    frame = frame.clone()
-    frame.columns = names
+    frame, notices = uniquely_named(without_words(plain_columns(as_polars(given)), na))
     digest = _Digest()
     for start in range(0, max(1, frame.height), _ROWS):
         frame.slice(start, _ROWS).write_ipc_stream(cast(Any, digest))
-    source = Source(
-        name=type(given).__module__.partition(".")[0] + "." + type(given).__name__,
-        format="frame",
-        encoding=None,
-        separator=None,
-        decimal=None,
-        compression=None,
-        header=None,
-        n_rows=frame.height,
-        n_columns=frame.width,
-        sha256=digest.hash.hexdigest(),
-        notices=tuple(notices),
-    )
+    name = type(given).__module__.partition(".")[0] + "." + type(given).__name__
+    source = Source(name, "frame", *frame.shape, digest.hash.hexdigest(), tuple(notices))
     return Table(frame, source)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+from zipfile import BadZipFile
 
 from nearfold.columns.frames import show_names
-from nearfold.errors import InputError
+from nearfold.errors import InputError, NearfoldError, reason
 from nearfold.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
 
 Result = TypeVar("Result")
+_ABOUT_DATA = (ValueError, TypeError, OSError, EOFError, LookupError, OverflowError, SyntaxError,
+               NotImplementedError, RuntimeError, BadZipFile, struct.error, zlib.error)  # fmt: skip
 MISSING_WORDS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "?", "-")
 
 
@@ -29,11 +33,6 @@ class Parsed:
     decimal: str | None = None
     header: bool | None = None
     line: Callable[[int], int] = lambda row: row + 1  # of the file, where a row stands
-
-
-def count(number: int, noun: str) -> str:
-    """A count with its noun: "1 row", "1,797 rows"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[Message]]:
@@ -64,31 +63,23 @@ def unique_names(raw: Sequence[str | None]) -> tuple[list[str], list[Message]]:
     return names, notices
 
 
+def uniquely_named(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[Message]]:
+    """The same frame with such names."""
+    names, notices = unique_names(frame.columns)
+    return frame.rename(dict(zip(frame.columns, names, strict=True))), notices
+
+
 def guard(name: str, format: str, work: Callable[[], Result]) -> Result:
     """Run a library's reader; whatever it raises about the data becomes one line of ours."""
     import polars as pl
 
+    foreign = (pl.exceptions.PolarsError, pl.exceptions.PanicException, *_ABOUT_DATA)
     try:
         return work()
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        ValueError,
-        TypeError,
-    ) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = _first_line(error)
-    except (OSError, EOFError, LookupError, OverflowError, SyntaxError, struct.error) as error:
-        reason = _first_line(error)
-    except MemoryError as error:
-        if type(error) is not MemoryError:  # ours, with its numbers
-            raise
-        reason = "it asks for more memory than there is"
-    raise InputError(Message("tables.error.cannot_read", name=name, format=format, reason=reason))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return text[:160].rstrip(".: ")
+    except NearfoldError:
+        raise
+    except MemoryError:
+        why = Message("tables.error.memory")
+    except foreign as error:
+        why = reason(error)
+    raise InputError(Message("tables.error.cannot_read", name=name, format=format, reason=why))

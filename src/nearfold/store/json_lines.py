@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from nearfold.blocks import require_memory
+from nearfold.messages import Message
 from nearfold.store.columnar import plain_columns
 from nearfold.store.encodings import to_utf8
 from nearfold.store.file_bytes import ADVICE, FileBytes
-from nearfold.store.frames import Parsed, guard, unique_names
+from nearfold.store.frames import Parsed, guard, uniquely_named
 
 _LOOKED_AT = 2**16  # bytes, in which there must be two lines
 _ROOM = 6  # times the text: what polars takes while it reads
@@ -31,12 +33,8 @@ def read_json_lines(file: FileBytes, encoding: str | None) -> Parsed:
     import polars as pl
 
     data, name, told = to_utf8(file.take(), encoding)
-    require_memory(_ROOM * len(data), f"the table in {file.name}", ADVICE)
-    frame = guard(
-        file.name,
-        "JSON lines",
-        lambda: plain_columns(pl.read_ndjson(data, infer_schema_length=None)),
-    )
-    names, notices = unique_names(frame.columns)
-    frame.columns = names
+    require_memory(_ROOM * len(data), Message("memory.table_in", name=file.name), ADVICE)
+    read = partial(pl.read_ndjson, data, infer_schema_length=None)
+    frame = guard(file.name, "JSON lines", lambda: plain_columns(read()))
+    frame, notices = uniquely_named(frame)
     return Parsed(frame, notices=(*told, *notices), encoding=name)

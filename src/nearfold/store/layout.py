@@ -62,9 +62,7 @@ def choose_layout(
 
 def _check_separator(separator: str) -> None:
     if len(separator) != 1 or not separator.isascii() or separator in '"\n\r\0':
-        raise InputError(
-            f"separator={separator!r}: a separator is one ASCII character, such as ',', ';' or tab."
-        )
+        raise InputError(Message("tables.error.separator", separator=repr(separator)))
 
 
 def _sample(body: bytes) -> str:

@@ -74,7 +74,7 @@ def _read_each(files: list[str], read: Read, options: dict[str, Any]) -> list[Ta
         size = int(tables[-1].frame.estimated_size())
         held += size
         if len(tables) < len(files):  # the next one takes about as much
-            require_memory(held + size, f"the {len(files):,} files", ADVICE)
+            require_memory(held + size, Message("memory.files", n=len(files)), ADVICE)
     return tables
 
 

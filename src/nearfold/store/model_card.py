@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nearfold.blocks import show_bytes
-from nearfold.errors import ModelFileError
 from nearfold.messages import Message, catalogue
-from nearfold.store.model_error import one_line
+from nearfold.store.model_error import invalid, one_line
 
 _ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
 _INDEXES = "nearfold.neighbors."  # classes whose X are rows
@@ -185,7 +184,7 @@ def _entry(table: dict[str, Any], key: str, kind: type[Any], *default: Any) -> A
     if value is None and default:
         return default[0]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ModelFileError(f"the manifest is invalid or not whole (no {key!r}).")
+        raise invalid(f"no {key!r} in the manifest")
     return value
 
 
@@ -226,7 +225,7 @@ class _Walk:
     def _list(self, node: dict[str, Any], path: str) -> StoredArray:
         sides = node.get("shape")
         if not isinstance(sides, list) or not all(type(n) is int for n in sides):
-            raise ModelFileError("the model is invalid (an array without a shape).")
+            raise invalid("an array without a shape")
         data = node.get("data") if node["kind"] == "sparse" else node
         dtype = data.get("dtype", "object") if isinstance(data, dict) else "?"
         array = StoredArray(path, tuple(sides), str(dtype)[:20])

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.errors import ModelFileError
 from nearfold.notation import Array
 from nearfold.state import StateError
 from nearfold.store.model_allowlist import AllowList, find_function, find_type
 from nearfold.store.model_check import check_objects
 from nearfold.store.model_encode import DEEPEST, GENERATORS, SPARSE_KINDS
+from nearfold.store.model_error import invalid
 from nearfold.store.model_tensors import TensorReader, check_dtype
 
 _MOST_OBJECTS = 2000
@@ -68,11 +68,11 @@ class Decoder:
         """The model of a tree: read, checked as a whole, then built."""
         made = self.decode(node)
         if not self._shells or made is not self._shells[-1][0]:
-            raise ModelFileError("the model is invalid (it is no estimator).")
+            raise invalid("it is no estimator")
         try:
             check_objects([shell for shell, _ in self._shells])
         except StateError as error:
-            raise ModelFileError(f"the model is invalid ({error}).") from error
+            raise invalid(str(error)) from error
         for shell, state in self._shells:
             if hasattr(shell, "__setstate__"):
                 vars(shell).clear()
@@ -84,17 +84,17 @@ class Decoder:
         if node is None or type(node) in (bool, int, float, str):
             return node
         if not isinstance(node, dict):
-            raise ModelFileError("the model is invalid (a list where a value should be).")
+            raise invalid("a list where a value should be")
         kind = node.get("kind")
         if kind == "same":
             number = node.get("as")
             if type(number) is not int or number not in self._finished:
-                raise ModelFileError("the model is invalid (a reference to nothing).")
+                raise invalid("a reference to nothing")
             return self._finished[number]
         if not isinstance(kind, str) or kind not in self._kinds:
-            raise ModelFileError(f"it holds something of an unknown kind ({str(kind)[:40]!r}).")
+            raise invalid(f"something of an unknown kind ({str(kind)[:40]!r})")
         if self._depth > DEEPEST:
-            raise ModelFileError("the model is invalid (nested too deeply).")
+            raise invalid("nested too deeply")
         self._depth += 1
         value = self._kinds[kind](node)
         self._depth -= 1
@@ -104,7 +104,7 @@ class Decoder:
 
     def _remember(self, number: Any, value: Any) -> None:
         if type(number) is not int or number in self._finished:
-            raise ModelFileError("the model is invalid (two parts of the same number).")
+            raise invalid("two parts of the same number")
         self._finished[number] = value
 
     def _items(self, node: dict[str, Any]) -> list[Any]:
@@ -113,14 +113,14 @@ class Decoder:
     def _bounds(self, node: dict[str, Any]) -> list[int | None]:
         bounds = self._items(node)
         if len(bounds) != 3 or not all(b is None or type(b) is int for b in bounds):
-            raise ModelFileError("the model is invalid (a slice without bounds).")
+            raise invalid("a slice without bounds")
         return bounds
 
     def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for pair in _list(node, "items"):
             if not isinstance(pair, list) or len(pair) != 2:
-                raise ModelFileError("the model is invalid (a key without a value).")
+                raise invalid("a key without a value")
             key = self.decode(pair[0])
             found[key] = self.decode(pair[1])
         return found
@@ -132,7 +132,7 @@ class Decoder:
     def _objects(self, node: dict[str, Any]) -> Array:
         shape, items = _shape(node), _list(node, "items")
         if math.prod(shape) != len(items):
-            raise ModelFileError("the model is invalid (a shape that does not fit).")
+            raise invalid("a shape that does not fit")
         flat = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             flat[i] = self.decode(item)
@@ -143,11 +143,11 @@ class Decoder:
         counts = self.decode(node.get("lengths"))
         for part in (packed, counts):
             if not isinstance(part, np.ndarray) or part.ndim != 1 or part.dtype.kind != "u":
-                raise ModelFileError("the model is invalid (texts without bytes and lengths).")
+                raise invalid("texts without bytes and lengths")
         ends = np.cumsum(counts, dtype=np.uint64).tolist()
         fits = math.prod(shape) == len(ends) and ends[-1:] == [len(packed)]
         if not fits or packed.dtype != np.uint8 or counts.max() > len(packed):
-            raise ModelFileError("the model is invalid (texts whose lengths do not fit).")
+            raise invalid("texts whose lengths do not fit")
         whole = packed.tobytes()
         flat = np.empty(len(ends), dtype=object)
         for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
@@ -157,21 +157,21 @@ class Decoder:
     def _sparse(self, node: dict[str, Any]) -> Any:
         kind, shape = _text(node, "format"), _shape(node)
         if kind not in SPARSE_KINDS or len(shape) != 2:
-            raise ModelFileError("the model is invalid (an unknown sparse matrix).")
+            raise invalid("an unknown sparse matrix")
         data, indices, indptr = (self.decode(node.get(k)) for k in ("data", "indices", "indptr"))
         for part in (data, indices, indptr):
             if not isinstance(part, np.ndarray) or part.ndim != 1:
-                raise ModelFileError("the model is invalid (a sparse matrix without its parts).")
+                raise invalid("a sparse matrix without its parts")
         if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-            raise ModelFileError("the model is invalid (places that are not whole numbers).")
+            raise invalid("places that are not whole numbers")
         stored = "csc" if kind == "csc" else "csr"
         major, minor = shape if stored == "csr" else shape[::-1]
         # SciPy's own check passes over negative counts, and compiled loops read where indices lead.
         whole = len(indptr) == major + 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
         if not whole or not indptr[-1] == len(indices) == len(data):
-            raise ModelFileError("the model is invalid (rows of a sparse matrix that do not fit).")
+            raise invalid("rows of a sparse matrix that do not fit")
         if len(indices) and not (indices.min() >= 0 and indices.max() < minor):
-            raise ModelFileError("the model is invalid (places beyond a sparse matrix).")
+            raise invalid("places beyond a sparse matrix")
         make = getattr(sparse, stored + ("_array" if node.get("array") is True else "_matrix"))
         X = make((data, indices, indptr), shape=shape)
         return X.tocoo() if kind == "coo" else X
@@ -185,7 +185,7 @@ class Decoder:
         state = self.decode(node.get("state"))
         name = state.get("bit_generator") if isinstance(state, dict) else None
         if name not in GENERATORS:
-            raise ModelFileError("it holds an unknown source of random numbers.")
+            raise invalid("an unknown source of random numbers")
         bits = getattr(np.random, name)(0)
         bits.state = state
         return np.random.Generator(bits)
@@ -194,9 +194,9 @@ class Decoder:
         cls = _known(self._allowed.find, _text(node, "class"))
         pairs = node.get("state")
         if not isinstance(pairs, dict):
-            raise ModelFileError("the model is invalid (an object without a state).")
+            raise invalid("an object without a state")
         if any(name.startswith("__") or not name.isidentifier() for name in pairs):
-            raise ModelFileError("the model is invalid (an attribute of a forbidden name).")
+            raise invalid("an attribute of a forbidden name")
         state = {name: self.decode(part) for name, part in pairs.items()}
         shell = object.__new__(cls)
         vars(shell).update(state)
@@ -204,7 +204,7 @@ class Decoder:
         # References let one array serve many indexes: a small file must not grow without bound.
         self._left_to_share -= sum(_bytes(part) for part in state.values())
         if len(self._shells) > _MOST_OBJECTS or self._left_to_share < 0:
-            raise ModelFileError("the model is invalid (too many objects).")
+            raise invalid("too many objects")
         return shell
 
 
@@ -217,28 +217,28 @@ def _bytes(value: Any) -> int:
 def _known(find: Callable[[str], Any], name: str) -> Any:
     found = find(name)
     if found is None:
-        raise ModelFileError(f"it names {name[:80]!r}, which a model file may not hold.")
+        raise invalid(f"it names {name[:80]!r}, which a model file may not hold")
     return found
 
 
 def _text(node: dict[str, Any], key: str) -> str:
     value = node.get(key)
     if not isinstance(value, str):
-        raise ModelFileError(f"the model is invalid (no text for {key!r}).")
+        raise invalid(f"no text for {key!r}")
     return value
 
 
 def _list(node: dict[str, Any], key: str) -> list[Any]:
     value = node.get(key)
     if not isinstance(value, list):
-        raise ModelFileError(f"the model is invalid (no list for {key!r}).")
+        raise invalid(f"no list for {key!r}")
     return value
 
 
 def _shape(node: dict[str, Any]) -> tuple[int, ...]:
     sides = _list(node, "shape")
     if len(sides) > 32 or not all(type(n) is int and 0 <= n < _LARGEST_SIDE for n in sides):
-        raise ModelFileError("the model is invalid (an impossible shape).")
+        raise invalid("an impossible shape")
     return tuple(sides)
 
 
@@ -254,5 +254,5 @@ def _scalar(node: dict[str, Any]) -> Any:
     raw = bytes.fromhex(_text(node, "value"))
     bad = dtype.kind == "b" and raw not in (b"\0", b"\1")
     if bad or len(raw) != dtype.itemsize or dtype.kind not in "biufcMmS":
-        raise ModelFileError("the model is invalid (a number of the wrong length).")
+        raise invalid("a number of the wrong length")
     return np.frombuffer(raw, dtype)[0]

@@ -24,6 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.store.model_allowlist import AllowList, function_name, type_name
 from nearfold.store.model_check import default_behaviour
@@ -62,7 +63,7 @@ class Encoder:
         if id(value) in self._seen:
             return self._same(self._seen[id(value)])
         if id(value) in self._inside or len(self._where) >= DEEPEST:
-            raise InputError(f"{self._place(name)} holds itself, or is nested too deeply to save.")
+            raise InputError(Message("model.nested", place=self._place(name)))
         self._where.append(name)
         self._inside.add(id(value))
         node = self._encode_parts(value)
@@ -156,10 +157,7 @@ class Encoder:
 
     def _sparse(self, X: Any) -> dict[str, Node]:
         if X.format not in SPARSE_KINDS:
-            raise InputError(
-                f"{self._place()} is a sparse matrix in the form {X.format!r}: convert the rows to "
-                "CSR (X.tocsr()) and fit again."
-            )
+            raise InputError(Message("model.sparse", place=self._place(), form=repr(X.format)))
         # COO through CSR: only there does the length of a part bound the number of rows.
         stored = X.tocsr() if X.format == "coo" else X
         node: dict[str, Node] = {"kind": "sparse", "format": X.format, "shape": list(X.shape)}
@@ -197,13 +195,6 @@ class Encoder:
         place, kind = self._place(), type(value).__name__
         if callable(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
             shown = getattr(value, "__name__", kind)
-            return InputError(
-                f"{place} is a function ({shown}), and functions are not saved, because opening a "
-                "model file must never run code from it. Use a metric, kernel or weight that has a "
-                "name, or apply the function to the table before fitting."
-            )
-        return InputError(
-            f"{place} is a {type(value).__module__}.{kind}, which a model file cannot hold. It "
-            "holds Nearfold's methods, scikit-learn's plain preprocessors, pipelines of them, "
-            "numbers, texts, NumPy arrays and SciPy's sparse matrices."
-        )
+            return InputError(Message("model.function", place=place, name=shown))
+        kind = f"{type(value).__module__}.{kind}"
+        return InputError(Message("model.stranger", place=place, kind=kind))

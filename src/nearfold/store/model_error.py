@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nearfold.errors import MemoryBudgetError, ModelFileError
+from nearfold.errors import MemoryBudgetError, ModelFileError, quoted, reason
+from nearfold.messages import Message
 
 _LONGEST = 290
 
@@ -16,6 +17,11 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
     flat = " ".join(text.split())
     flat = "".join(c if c.isprintable() else "?" for c in flat)
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def invalid(what: str) -> ModelFileError:
+    """The error for a file that `save` cannot have written; `what` is for whoever looks into it."""
+    return ModelFileError(Message("model.invalid", why=quoted(one_line(what))))
 
 
 @contextmanager
@@ -31,10 +37,9 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
     except MemoryBudgetError:
         raise
     except ModelFileError as error:
-        raise ModelFileError(one_line(f"{name}: {error}")) from error
+        raise ModelFileError(Message("model.in_file", name=name, why=reason(error))) from error
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ModelFileError(one_line(f"{name} cannot be read: {why}.")) from error
+        raise ModelFileError(Message("model.unreadable", name=name, why=reason(error))) from error
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ModelFileError(one_line(f"{name} holds no usable model ({why}).")) from error
+        why = quoted(one_line(f"{type(error).__name__}: {error}"))
+        raise ModelFileError(Message("model.unusable", name=name, why=why)) from error

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nearfold.blocks import require_memory
-from nearfold.errors import InputError, ModelFileError, warn
+from nearfold.errors import InputError, ModelFileError, quoted, reason, warn
+from nearfold.messages import Message, sentences
 from nearfold.state import StateError, state_of
 from nearfold.store.atomic import write_atomically
 from nearfold.store.model_allowlist import AllowList
@@ -28,7 +29,7 @@ from nearfold.store.model_card import ModelCard, make_card
 from nearfold.store.model_check import check_objects, default_behaviour
 from nearfold.store.model_decode import Decoder
 from nearfold.store.model_encode import Encoder
-from nearfold.store.model_error import one_line, refusing
+from nearfold.store.model_error import invalid, one_line, refusing
 from nearfold.store.model_layout import (
     MAJOR,
     MINOR,
@@ -73,7 +74,7 @@ def save(model: Any, path: str | os.PathLike[str], *, extra: dict[str, Any] | No
     try:
         check_objects(encoder.objects, stored=False)
     except StateError as error:
-        raise InputError(f"this model does not hold what its class says: {error}") from error
+        raise InputError(Message("model.not_as_said", why=quoted(str(error)))) from error
     payload = pack_arrays(encoder.arrays)
     manifest = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -107,21 +108,19 @@ def load_with_card(path: str | os.PathLike[str]) -> tuple[Any, ModelCard]:
     with refusing(path), open_checked(path) as opened:
         card = _card(opened, path)
         check_payload(opened)
-        advice = "Open it where there is more memory."
-        require_memory(opened.payload_bytes, f"The model {card.name}", advice)
+        what, advice = Message("memory.model", name=card.name), Message("memory.advice.model")
+        require_memory(opened.payload_bytes, what, advice)
         try:
             decoder = Decoder(TensorReader(opened), opened.payload_bytes)
             model = decoder.model(opened.manifest.get("tree"))
             about = _identity(model)
             if (card.model, card.n_features, card.feature_names) != tuple(about.values()):
-                raise ModelFileError("the model is invalid (it is not what the manifest says).")
+                raise invalid("it is not what the manifest says")
         except ModelFileError as error:
-            raise ModelFileError(f"{error}{_newer(card)}") from error
+            raise ModelFileError(sentences([reason(error), *_newer(card)])) from error
     if card.format[1] > MINOR:
-        warn(
-            f"{card.name} was written in format {MAJOR}.{card.format[1]} and this Nearfold knows "
-            f"{MAJOR}.{MINOR}: what is new in it was passed over. Update Nearfold to use it."
-        )
+        formats = {"format": f"{MAJOR}.{card.format[1]}", "own": f"{MAJOR}.{MINOR}"}
+        warn(Message("model.passed_over", name=card.name, **formats))
     return model, card
 
 
@@ -139,13 +138,13 @@ def verify(path: str | os.PathLike[str]) -> ModelCard:
         try:
             _check_fitted(model)
         except InputError as error:
-            raise ModelFileError(f"the model in it is not fitted ({error})") from error
+            raise ModelFileError(reason(error)) from error
     return card
 
 
 def _check_path(path: Any) -> None:
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a path is a text or a Path, not a {type(path).__name__}.")
+        raise InputError(Message("model.no_path", kind=type(path).__name__))
 
 
 def _card(opened: Opened, path: str | os.PathLike[str]) -> ModelCard:
@@ -153,11 +152,11 @@ def _card(opened: Opened, path: str | os.PathLike[str]) -> ModelCard:
     return make_card(Path(path).name, opened.manifest, opened.version, size)
 
 
-def _newer(card: ModelCard) -> str:
+def _newer(card: ModelCard) -> list[Message]:
     if card.format[1] <= MINOR:
-        return ""
+        return []
     wrote = one_line(card.versions.get("nearfold", "?"), 20)
-    return f" It was written by Nearfold {wrote}, newer than this one ({_own_version()}): update."
+    return [Message("model.newer", wrote=wrote, own=_own_version())]
 
 
 def _check_fitted(model: Any) -> None:
@@ -165,13 +164,11 @@ def _check_fitted(model: Any) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, type) or not hasattr(model, "fit"):
-        raise InputError(
-            f"a {type(model).__name__} is not an estimator: save takes a fitted one, or a pipeline."
-        )
+        raise InputError(Message("model.no_estimator", kind=type(model).__name__))
     try:
         check_is_fitted(model)
     except NotFittedError as error:
-        raise InputError(f"this {type(model).__name__} is not fitted: call fit first.") from error
+        raise InputError(Message("model.not_fitted", kind=type(model).__name__)) from error
 
 
 def _own_version() -> str:
@@ -252,9 +249,9 @@ def _count_outputs(model: Any) -> int | None:
 
 def _check_extra(extra: dict[str, Any] | None) -> dict[str, Any]:
     if extra is not None and not isinstance(extra, dict):
-        raise InputError("extra is a dict of what JSON can hold.")
+        raise InputError(Message("model.no_dict"))
     try:
         # Read as the file will be read, so that what is written can be opened.
         return parse_json(json.dumps(extra or {}, allow_nan=False).encode("ascii"), "extra")
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"extra holds what a model file cannot: {error}") from error
+        raise InputError(Message("model.bad_extra", why=reason(error))) from error

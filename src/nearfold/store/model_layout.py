@@ -28,11 +28,13 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nearfold.errors import ModelFileError
-from nearfold.store.model_error import one_line
+from nearfold.messages import Message
+from nearfold.store.model_error import invalid, one_line
 
 MAGIC = b"NEARFOLD"
 MAJOR, MINOR = 1, 0
@@ -42,14 +44,13 @@ LARGEST_MANIFEST = 16 * 1024**2
 MOST_NODES = 300_000  # values in the manifest: some tens of MB as Python objects
 _LONGEST_INTEGER = 400  # digits
 _DEEPEST = 256  # lists in lists: what comes later may recurse
-_CHUNK = 1024**2
 
 
 @dataclass(frozen=True)
 class Opened:
     """A model file whose header and manifest have been checked."""
 
-    file: BinaryIO
+    file: BufferedReader
     version: tuple[int, int]
     manifest: dict[str, Any]
     manifest_bytes: int
@@ -61,10 +62,8 @@ def pack_manifest(manifest: dict[str, Any], payload_bytes: int) -> bytes:
     """Header and manifest: all of a file that comes before its arrays."""
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(text) > LARGEST_MANIFEST or _count_nodes(text) > MOST_NODES:
-        raise ModelFileError(
-            "the model has too many small parts for one file (texts, lists of objects): "
-            f"at most {MOST_NODES:,} values and {LARGEST_MANIFEST:,} bytes outside of arrays."
-        )
+        most = {"nodes": MOST_NODES, "bytes": LARGEST_MANIFEST}
+        raise ModelFileError(Message("model.many_parts", **most))
     digest = hashlib.sha256(text).digest()
     head = _HEADER.pack(MAGIC, MAJOR, MINOR, 0, len(text), payload_bytes, digest)
     return head + hashlib.sha256(head).digest() + text
@@ -75,76 +74,60 @@ def open_checked(path: str | os.PathLike[str]) -> Iterator[Opened]:
     """Open a model file and check its header and its manifest; the arrays are not touched."""
     place = Path(path)
     if not place.exists():
-        raise ModelFileError("there is no such file.")
+        raise ModelFileError(Message("model.no_file"))
     # Opening a pipe would wait for a writer, and a device may have no end.
     if not stat.S_ISREG(place.stat().st_mode):
-        raise ModelFileError("this is a folder or a device, not a model file.")
+        raise ModelFileError(Message("model.no_regular"))
     with place.open("rb") as file:
         yield _check_head(file, os.fstat(file.fileno()).st_size)
 
 
-def _check_head(file: BinaryIO, size: int) -> Opened:
+def _check_head(file: BufferedReader, size: int) -> Opened:
     head = file.read(HEADER_BYTES)
     if not head.startswith(MAGIC):
-        raise ModelFileError(f"this is not a Nearfold model file{_guess(head)}.")
+        raise ModelFileError(Message(f"model.foreign{_guess(head)}"))
     if len(head) < HEADER_BYTES:
-        raise ModelFileError("the file is cut off: its header is not whole.")
+        raise ModelFileError(Message("model.cut_head"))
     if hashlib.sha256(head[: _HEADER.size]).digest() != head[_HEADER.size :]:
-        raise ModelFileError("the header is damaged (its hash does not match).")
-    _, major, minor, zero, manifest_bytes, payload_bytes, digest = _HEADER.unpack(
-        head[: _HEADER.size]
-    )
+        raise ModelFileError(Message("model.damaged.header"))
+    _, major, minor, zero, manifest_bytes, payload_bytes, digest = _HEADER.unpack_from(head)
     if major != MAJOR:
-        raise ModelFileError(
-            f"its format is version {major}.{minor}, and this Nearfold reads version {MAJOR}: "
-            + ("update Nearfold to open it." if major > MAJOR else "use the one that wrote it.")
-        )
+        id = "model.too_new" if major > MAJOR else "model.too_old"
+        raise ModelFileError(Message(id, major=major, minor=minor, own=MAJOR))
     if zero or manifest_bytes > LARGEST_MANIFEST:
-        raise ModelFileError("the header is invalid (impossible lengths).")
+        raise invalid("the header: impossible lengths")
     expected = HEADER_BYTES + manifest_bytes + payload_bytes
     if size != expected:
-        what = "cut off" if size < expected else "too long"
-        raise ModelFileError(f"the file is {what}: {size:,} bytes instead of {expected:,}.")
+        id = "model.cut" if size < expected else "model.long"
+        raise ModelFileError(Message(id, size=size, expected=expected))
     text = file.read(manifest_bytes)
     if hashlib.sha256(text).digest() != digest:
-        raise ModelFileError("the manifest is damaged (its hash does not match).")
+        raise ModelFileError(Message("model.damaged.manifest"))
     start = HEADER_BYTES + manifest_bytes
     manifest = parse_json(text, "the manifest")
     return Opened(file, (major, minor), manifest, manifest_bytes, start, payload_bytes)
 
 
 def _guess(head: bytes) -> str:
-    kinds = {
-        b"\x80": "; it looks like a pickle, which Nearfold never opens: save the model with it",
-        b"PK\x03\x04": "; it looks like a zip file",
-        b"\x89PNG": "; it looks like a picture",
-        b"\x93NUMPY": "; it looks like a NumPy array",
-    }
-    empty = "; it is empty" if not head else ""
-    return next((words for start, words in kinds.items() if head.startswith(start)), empty)
+    kinds = {b"\x80": ".pickle", b"PK\x03\x04": ".zip", b"\x89PNG": ".picture",
+             b"\x93NUMPY": ".array"}  # fmt: skip
+    empty = "" if head else ".empty"
+    return next((id for start, id in kinds.items() if head.startswith(start)), empty)
 
 
 def check_payload(opened: Opened) -> None:
     """Compare the hash of the arrays with the one in the manifest."""
     stated = opened.manifest.get("payload")
     digest = stated.get("sha256") if isinstance(stated, dict) else None
-    hasher = hashlib.sha256()
-    opened.file.seek(opened.payload_start)
-    left = opened.payload_bytes
-    while left:
-        chunk = opened.file.read(min(left, _CHUNK))
-        if not chunk:
-            raise ModelFileError("the file became shorter while it was read.")
-        hasher.update(chunk)
-        left -= len(chunk)
-    if hasher.hexdigest() != digest:
-        raise ModelFileError("the arrays are damaged (their hash does not match).")
+    opened.file.seek(opened.payload_start)  # and up to the end, where the arrays end
+    if hashlib.file_digest(opened.file, "sha256").hexdigest() != digest:
+        raise ModelFileError(Message("model.damaged.arrays"))
 
 
 def parse_json(text: bytes, what: str) -> dict[str, Any]:
     """A JSON object, strictly: UTF-8, no key twice, no NaN, no numbers of a thousand digits."""
     if _count_nodes(text) > MOST_NODES:
-        raise ModelFileError(f"{what} is invalid (more than {MOST_NODES:,} values).")
+        raise invalid(f"{what}: more than {MOST_NODES:,} values")
     try:
         parsed = json.loads(
             text.decode("utf-8"),
@@ -153,14 +136,12 @@ def parse_json(text: bytes, what: str) -> dict[str, Any]:
             parse_int=_bounded_integer,
             parse_float=_finite_float,
         )
-    except RecursionError as error:
-        raise ModelFileError(f"{what} is invalid (nested too deeply).") from error
-    except ValueError as error:
-        raise ModelFileError(f"{what} is not valid ({one_line(str(error), 120)}).") from error
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"{what}: {one_line(str(error), 120)}") from error
     if not isinstance(parsed, dict):
-        raise ModelFileError(f"{what} is not a JSON object.")
+        raise invalid(f"{what}: no JSON object")
     if _is_too_deep(parsed):
-        raise ModelFileError(f"{what} is invalid (nested too deeply).")
+        raise invalid(f"{what}: nested too deeply")
     return parsed
 
 

@@ -23,8 +23,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nearfold.errors import InputError, ModelFileError
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.run import steps
+from nearfold.store.model_error import invalid
 from nearfold.store.model_layout import Opened, parse_json
 
 _LENGTH = struct.Struct("<Q")
@@ -45,11 +47,11 @@ _SIZES = {name: np.dtype(code).itemsize for code, name in _NAMES.items()}
 def check_dtype(code: Any) -> np.dtype[Any]:
     """The dtype of a code such as "<f8", if arrays of it can be in a model file."""
     if not isinstance(code, str) or not _DTYPE.fullmatch(code):
-        raise ModelFileError("the model is invalid (an unknown kind of array).")
+        raise invalid("an unknown kind of array")
     dtype = np.dtype(code)
     largest = {"f": 8, "c": 16}.get(dtype.kind, dtype.itemsize)  # long doubles differ by machine
     if dtype.str != code or dtype.itemsize > largest:
-        raise ModelFileError(f"arrays of {code} cannot be in a model file.")
+        raise invalid(f"arrays of {code}")
     return dtype
 
 
@@ -58,10 +60,7 @@ def storable(X: Array, where: str) -> Array:
     code = X.dtype.str
     portable = X.dtype.kind in "biufcSUMm" and _DTYPE.fullmatch(code)
     if not portable or (X.dtype.kind in "fc" and X.dtype.char in "gG"):
-        raise InputError(
-            f"{where} is an array of {X.dtype}, which a model file cannot hold: fit on numbers of "
-            "an ordinary type (float64, float32, integers), or on text."
-        )
+        raise InputError(Message("model.array", place=where, kind=str(X.dtype)))
     if X.dtype.itemsize == 0:  # texts that are all empty
         X = X.astype(X.dtype.kind + "1")
     X = np.asarray(X)
@@ -135,10 +134,10 @@ class TensorReader:
         size = opened.payload_bytes
         self._file.seek(opened.payload_start)
         if size < _LENGTH.size:
-            raise ModelFileError("the arrays have no header.")
+            raise invalid("the arrays have no header")
         (length,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
         if length > min(size - _LENGTH.size, _LARGEST_HEADER):
-            raise ModelFileError("the header of the arrays is invalid (impossible length).")
+            raise invalid("the header of the arrays: impossible length")
         table = parse_json(self._file.read(length), "the header of the arrays")
         table.pop("__metadata__", None)
         self._start = opened.payload_start + _LENGTH.size + length
@@ -151,16 +150,16 @@ class TensorReader:
         """One array, into memory of its own."""
         entry = self._table.pop(name, None) if isinstance(name, str) else None
         if entry is None:
-            raise ModelFileError("the model is invalid (an array is missing or used twice).")
+            raise invalid("an array is missing or used twice")
         kind, sides, begin, end = entry
         if (kind, sides) != _form(dtype, shape, transposed):
-            raise ModelFileError("the model is invalid (an array is not as the manifest has it).")
+            raise invalid("an array is not as the manifest has it")
         if dtype.itemsize * math.prod(shape) != end - begin:
-            raise ModelFileError("the model is invalid (an array has another size than its place).")
+            raise invalid("an array has another size than its place")
         X = np.empty(shape[::-1] if transposed else shape, dtype)
         self._file.seek(self._start + begin)
-        if X.size and self._file.readinto(_as_bytes(X).data) != X.nbytes:  # type: ignore[attr-defined]
-            raise ModelFileError("the file became shorter while it was read.")
+        if X.size and self._file.readinto(_as_bytes(X).data) != X.nbytes:
+            raise ModelFileError(Message("model.shrunk"))
         _check_values(X)
         return X.T if transposed else X
 
@@ -178,7 +177,7 @@ def _check_entry(entry: Any) -> _Entry:
             return kind, list(shape), begin, end
     except (KeyError, TypeError, ValueError):
         pass
-    raise ModelFileError("the header of the arrays is invalid (a shape that does not fit).")
+    raise invalid("the header of the arrays: a shape that does not fit")
 
 
 def _check_places(table: dict[str, _Entry], size: int) -> None:
@@ -186,10 +185,10 @@ def _check_places(table: dict[str, _Entry], size: int) -> None:
     reached = 0
     for _, _, begin, end in sorted(table.values(), key=lambda entry: entry[2:]):
         if begin != reached:
-            raise ModelFileError("the header of the arrays is invalid (they overlap).")
+            raise invalid("the header of the arrays: they overlap")
         reached = end
     if reached != size:
-        raise ModelFileError("the header of the arrays is invalid (they end at another place).")
+        raise invalid("the header of the arrays: they end at another place")
 
 
 def _check_values(X: Array) -> None:
@@ -197,8 +196,8 @@ def _check_values(X: Array) -> None:
     if X.size == 0:
         return
     if X.dtype.kind == "b" and X.view(np.uint8).max() > 1:
-        raise ModelFileError("the model is invalid (neither true nor false).")
+        raise invalid("neither true nor false")
     if X.dtype.kind == "U":
         points = X.reshape(-1).view(np.dtype(np.uint32).newbyteorder(X.dtype.byteorder))
         if points.max() > 0x10FFFF:
-            raise ModelFileError("the model is invalid (letters that do not exist).")
+            raise invalid("letters that do not exist")

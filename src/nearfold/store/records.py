@@ -88,7 +88,7 @@ def find_records(body: bytes, separator: str, quoted: bool) -> Records:
     most = body.count(b"\n") + 1
     ends, widths = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int32)
     n = inside = open_cells = 0  # carried from one step to the next
-    for start in steps(range(0, len(text), _STEP), "look through the text"):
+    for start in steps(range(0, len(text), _STEP), "finding rows"):
         part = text[start : start + _STEP]
         breaks, cuts = part == _NEWLINE, part == ord(separator)
         if quoted:

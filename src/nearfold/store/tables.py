@@ -51,13 +51,13 @@ _MAGIC = {
     b"\x93NUMPY": "npy",
 }
 _FOREIGN = {
-    b"%PDF": "a PDF document",
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save it as .xlsx or CSV",
-    b"\x89HDF": "an HDF5 file: save the table as Parquet or .npz",
-    b"NEARFOLD": "a Nearfold model, not a table",
-    b"\x80\x04\x95": "a Python pickle, which is never opened: save the table as Parquet or .npz",
+    b"%PDF": "pdf",
+    b"\x89PNG": "picture",
+    b"\xff\xd8\xff": "picture",
+    b"\xd0\xcf\x11\xe0": "xls",
+    b"\x89HDF": "hdf5",
+    b"NEARFOLD": "model",
+    b"\x80\x04\x95": "pickle",
 }
 
 
@@ -67,15 +67,15 @@ class Source:
 
     name: str
     format: str
-    encoding: str | None
-    separator: str | None
-    decimal: str | None
-    compression: str | None
-    header: bool | None
     n_rows: int
     n_columns: int
     sha256: str
     notices: tuple[Message, ...]
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    compression: str | None = None
+    header: bool | None = None
 
     def describe(self) -> Message:
         """One line: what was read and how."""
@@ -140,15 +140,15 @@ def read_table(
         In one line.
     """
     if isinstance(na, str):
-        raise InputError("na is a list of words, not one word.")
+        raise InputError(Message("tables.error.na"))
     if is_frame(path):
         from nearfold.store.frame_source import read_frame
 
         return read_frame(path, tuple(na))
     if format is not None and format not in FORMATS:
-        raise InputError(f"format={format!r}: use one of {', '.join(FORMATS)}.")
+        raise InputError(Message("words.one_of", name="format", value=repr(format), known=FORMATS))
     if decimal not in (None, ".", ","):
-        raise InputError(f"decimal={decimal!r}: numbers are written with '.' or ','.")
+        raise InputError(Message("tables.error.decimal", decimal=repr(decimal)))
     options: dict[str, Any] = {"encoding": encoding, "separator": separator, "decimal": decimal}
     options |= {"header": header, "na": tuple(na)}
     from nearfold.store.many_files import matching, read_many
@@ -179,19 +179,8 @@ def read_one(
         raise InputError(Message(f"tables.error.no_rows{below}", name=file.name))
     if kind in ("csv", "tsv"):
         kind = "tsv" if parsed.separator == "\t" else "csv"
-    source = Source(
-        name=file.name,
-        format=kind,
-        encoding=parsed.encoding,
-        separator=parsed.separator,
-        decimal=parsed.decimal,
-        compression=file.compression,
-        header=parsed.header,
-        n_rows=frame.height,
-        n_columns=frame.width,
-        sha256=file.sha256,
-        notices=parsed.notices,
-    )
+    source = Source(file.name, kind, *frame.shape, file.sha256, parsed.notices, parsed.encoding,
+                    parsed.separator, parsed.decimal, file.compression, parsed.header)  # fmt: skip
     return Table(frame, source), parsed
 
 
@@ -225,7 +214,7 @@ def _recognise(file: FileBytes) -> str:
             return kind
     for magic, what in _FOREIGN.items():
         if file.data.startswith(magic):
-            raise InputError(f"{file.name} is {what}.")
+            raise InputError(Message(f"tables.foreign.{what}", name=file.name))
     if file.data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "xlsx" if b"xl/workbook" in file.data else "npz"
     by_name = suffix_format(file.name)[0]
@@ -277,8 +266,5 @@ def _refuse(file: FileBytes, kind: str, options: dict[str, Any], *names: str) ->
     """Options that mean nothing to this format; those of `read_pairs` are for all of them."""
     for name in names:
         if options[name] is not None and "text" not in options:
-            raise InputError(
-                Message(
-                    "tables.error.option", name=file.name, format=_NAMES[kind], option=show(name)
-                )
-            )
+            raise InputError(Message("tables.error.option", name=file.name, format=_NAMES[kind],
+                                     option=show(name)))  # fmt: skip

@@ -41,7 +41,7 @@ def _check_sizes(file: FileBytes) -> None:
                 while piece := stream.read(_STEP):
                     total += len(piece)
                     needed = len(file.data) + _ROOM * total
-                    require_memory(needed, f"the table in {file.name}", ADVICE)
+                    require_memory(needed, Message("memory.table_in", name=file.name), ADVICE)
 
 
 class _Sheet:
@@ -51,7 +51,7 @@ class _Sheet:
         try:
             _check_sizes(file)
             reader = fastexcel.read_excel(file.data)
-        except (zipfile.BadZipFile, NotImplementedError, fastexcel.FastExcelError) as error:
+        except fastexcel.FastExcelError as error:
             raise ValueError(str(error)) from None
         names = reader.sheet_names
         if sheet is not None and sheet not in names:

@@ -159,10 +159,10 @@ def pick_candidates(question: Question, cells: Cells, task: Task) -> list[Candid
         chosen = [c for c in usable if c.name in always_tried(task) or c in wanted]
     for name in question.supervised:
         if name not in question.spaces:
-            raise InputError(f"supervised={name!r}: it is not among the spaces handed in.")
+            raise InputError(Message("study.not_handed_in", name=repr(name)))
     for name, transformer in question.spaces.items():
         if name in (*always_tried(task), "raw", "scaled"):
-            raise InputError(f"a space cannot be called {name!r}: that is one to compare with.")
+            raise InputError(Message("study.name_taken", name=repr(name)))
         chosen = [c for c in chosen if c.name != name]
         chosen.append(_handed_in(name, transformer, name in question.supervised))
     return chosen
@@ -175,16 +175,14 @@ def _named(name: str, usable: list[Candidate], task: Task) -> Candidate:
     for candidate in usable:
         if candidate.name.lower() == wanted:
             return candidate
-    known = ", ".join(c.name for c in usable)
-    raise InputError(f"there is no space {name!r} to try for {task.value}; there are {known}.")
+    raise InputError(Message("study.no_space", name=repr(name), task=task.shown,
+                             known=[c.name for c in usable]))  # fmt: skip
 
 
 def _handed_in(name: str, transformer: Any, supervised: bool) -> Candidate:
     if not hasattr(transformer, "fit") or not hasattr(transformer, "transform"):
-        raise InputError(
-            f"{name!r} cannot place new rows: {type(transformer).__name__} has no fit and "
-            "transform. Held-out rows could not be judged."
-        )
+        kind = type(transformer).__name__
+        raise InputError(Message("study.no_transform", name=repr(name), kind=kind))
     with suppress(AttributeError, TypeError):  # not scikit-learn's base class: it cannot tell
         supervised = supervised or bool(get_tags(transformer).target_tags.required)
     label = Message("space.supervised" if supervised else "space.unsupervised")

@@ -64,7 +64,7 @@ def pick(
     """The choice among `tried`, from scores of folds x choices; with NaN one is out."""
     usable = ~np.isnan(scores).any(axis=0)
     if not usable.any():
-        raise InputError(f"no value of {what} that was tried serves every fold: {tried.tolist()}.")
+        raise InputError(Message("choose.none_serves", what=what, tried=tried.tolist()))
     scores, tried = scores[:, usable], tried[usable]
     mean, error = scores.mean(axis=0), fold_errors(scores, n_folds)
     best = int(np.argmax(mean))

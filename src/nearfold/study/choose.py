@@ -95,14 +95,13 @@ def choose_dimension(
     if rule == "parallel":
         X = prepared(table, scale, random_state)
         if type(last_step(estimator)).__name__ not in ("PCA", "IncrementalPCA"):
-            raise InputError("parallel analysis is a rule for PCA: choose by cross-validation.")
+            raise InputError(Message("choose.only_pca"))
         if last_step(estimator) is not estimator:
             X = estimator[:-1].fit_transform(X)
         return _by_parallel_analysis(X, random_state)
     if rule not in ("cross_validation", "one_standard_error"):
-        raise InputError(
-            f"rule={rule!r}: there are share, parallel, cross_validation and one_standard_error."
-        )
+        known = ["share", "parallel", "cross_validation", "one_standard_error"]
+        raise InputError(Message("words.one_of", name="rule", value=repr(rule), known=known))
     judge = judge_for_choice(table, n_neighbors, n_folds, n_repeats, random_state)
     recipe = choose_recipe(judge, scale)
     most = _most_dimensions(estimator, judge, recipe)
@@ -112,7 +111,8 @@ def choose_dimension(
         else (dimensions_to_try(most, sparing=not nests(estimator)))
     )
     if len(tried) == 0 or tried[0] < 1 or tried[-1] > most:
-        raise InputError(f"dimensions={dimensions}: try numbers from 1 to {most}.")
+        raise InputError(Message("choose.out_of_range", name="dimensions", value=str(dimensions),
+                                 most=most))  # fmt: skip
     scores = dimension_scores(judge, estimator, tried, recipe)
     names = Message("choose.dimensions"), judge.score_name
     return pick(scores, tried, rule, names, "n_components", judge.split.n_folds)
@@ -177,7 +177,7 @@ def sampled(table: StudyTable, seed: int) -> StudyTable:
     rows = rows_within_budget(table.cells, label, seed)
     if rows is None:
         return table
-    warn(str(sample_notice(rows, len(table))), ApproximationWarning)
+    warn(sample_notice(rows, len(table)), ApproximationWarning)
     return table.take(rows)
 
 
@@ -197,10 +197,7 @@ def judge_for_choice(
 ) -> LearnerJudge:
     """The learner whose held-out score decides: all rows take part, none is set aside."""
     if table.y is None:
-        raise InputError(
-            "cross-validation needs y, a label or a target: without it choose by share, parallel "
-            "analysis or connectivity."
-        )
+        raise InputError(Message("choose.needs_y"))
     question = Question(n_neighbors=k, n_folds=n_folds, n_repeats=n_repeats, set_aside=False,
                         random_state=random_state)  # fmt: skip
     judge = make_judge(table, question)
@@ -225,7 +222,8 @@ def with_parameters(estimator: Any, **params: Any) -> Any:
     last = last_step(copy)
     missing = [name for name in params if name not in last.get_params()]
     if missing:
-        raise InputError(f"{type(last).__name__} has no {missing[0]} to choose.")
+        name = type(last).__name__
+        raise InputError(Message("choose.no_parameter", name=name, parameter=missing[0]))
     last.set_params(**params)
     return copy
 
@@ -249,17 +247,14 @@ def _most_dimensions(estimator: Any, judge: LearnerJudge, recipe: Recipe) -> int
 
 def _by_share(estimator: Any, X: Array, y: Any, threshold: float) -> Choice:
     if not 0 < threshold <= 1:
-        raise InputError(f"threshold={threshold}: a share of the variance lies in (0, 1].")
+        raise InputError(Message("choose.threshold", threshold=threshold))
     model = clone(estimator)
     last = last_step(model)
     method = method_of(last)
     if method is None or not method.tells_shares:
-        raise InputError(
-            f"{type(last).__name__} does not tell what share of the variance its axes hold: "
-            "choose by cross-validation."
-        )
+        raise InputError(Message("choose.no_share", name=type(last).__name__))
     if y is None and method.most_axes == "classes":
-        raise InputError(f"{method.name} learns from a label: give y.")
+        raise InputError(Message("choose.needs_label", name=method.name))
     last.set_params(n_components=None)
     model.fit(X) if y is None else model.fit(X, y)
     share = last.explained_variance_ratio_

@@ -80,7 +80,8 @@ def choose_neighbors(
     least = min(len(fold.train) for fold in judge.split.folds)
     tried = np.unique(neighbors if neighbors is not None else _neighbors_to_try(least))
     if len(tried) == 0 or tried[0] < 1 or tried[-1] >= least:
-        raise InputError(f"neighbors={neighbors}: try numbers from 1 to {least - 1}.")
+        raise InputError(Message("choose.out_of_range", name="neighbors", value=str(neighbors),
+                                 most=least - 1))  # fmt: skip
     if learner:
         scores, rule = _learner_scores(judge, tried, recipe), "cross_validation"
     else:
@@ -122,7 +123,7 @@ def choose_radius(
     wide = smallest * np.geomspace(1.05, 3.0, 8)
     tried = np.unique(np.asarray(wide if radii is None else radii, dtype=np.float64))
     if len(tried) == 0 or not (tried > 0).all():
-        raise InputError(f"radii={radii}: radii are positive numbers.")
+        raise InputError(Message("choose.radii", radii=str(radii)))
     settings = [{"radius": float(radius), "n_neighbors": None} for radius in tried]
     scores = _graph_scores(judge, estimator, settings, recipe)
     names = (_RADIUS_NAME, judge.score_name)
@@ -131,10 +132,9 @@ def choose_radius(
 
 def _known_rule(rule: str | None, y: Any) -> str:
     rule = rule or ("connectivity" if y is None else "one_standard_error")
-    if rule not in ("connectivity", "cross_validation", "one_standard_error"):
-        raise InputError(
-            f"rule={rule!r}: there are connectivity, cross_validation, one_standard_error."
-        )
+    known = ["connectivity", "cross_validation", "one_standard_error"]
+    if rule not in known:
+        raise InputError(Message("words.one_of", name="rule", value=repr(rule), known=known))
     return rule
 
 
@@ -173,10 +173,7 @@ def _k_by_connectivity(X: Array) -> Choice:
     index = build_index(X, metric="euclidean", k_hint=10)
     smallest = smallest_connecting_k(index, 5)
     if smallest is None:
-        raise InputError(
-            "even the 256 nearest neighbours of every row leave the graph in pieces: the table is "
-            "made of groups far apart. Use disconnected='bridge' or 'each' in Isomap and LLE."
-        )
+        raise InputError(Message("choose.pieces_left", most=256))
     tried = np.arange(1, min(n - 1, max(smallest + 3, 8)) + 1)
     ranks = spanning_ranks(index, int(tried[-1]))
     pieces = np.array([n - np.count_nonzero(ranks <= k) for k in tried], dtype=np.float64)
@@ -189,16 +186,13 @@ def _k_by_connectivity(X: Array) -> Choice:
 
 def _smallest_radius(X: Array, random_state: int) -> float:
     if len(X) > _EXACT_ROWS:
-        raise InputError(
-            f"the smallest radius that connects is looked for among at most {_EXACT_ROWS:,} rows, "
-            f"and these are {len(X):,}: take a sample, or choose n_neighbors."
-        )
+        raise InputError(Message("choose.many_rows", most=_EXACT_ROWS, n=len(X)))
     k = min(10, len(X) - 1)
     index = build_index(X, metric="euclidean", k_hint=k)
     graph, reach = neighbourhood_graph(index, k, None)
     smallest = smallest_connecting_radius(graph, reach, OutsideSearch(index))
     if not smallest > 0:
-        raise InputError("all rows are equal: no radius joins more of them than another.")
+        raise InputError(Message("choose.all_equal"))
     return smallest
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.errors import Cancelled, InputError
-from nearfold.messages import Message, Verbatim
+from nearfold.errors import Cancelled, InputError, reason
+from nearfold.messages import Message
 from nearfold.metrics.tuples import from_ids
 from nearfold.notation import Array, Ints
 from nearfold.run import reporter
@@ -198,7 +198,7 @@ def _pairs(table: StudyTable, pairs: Any) -> tuple[Ints, Array] | None:
     if pairs is None:
         return None
     if table.y is not None:
-        raise InputError("give y or pairs, not both: a space is judged by one of them.")
+        raise InputError(Message("study.y_or_pairs"))
     found = from_ids(table.cells.numbers, pairs, 2).without_repeats()
     return np.asarray(found.rows), np.asarray(found.sign) > 0
 
@@ -216,7 +216,8 @@ def _within_budget(table: StudyTable, paired: bool, seed: int) -> tuple[StudyTab
 def _refuse_dimensions(question: Question, table: StudyTable) -> None:
     asked = question.n_components
     if asked is not None and asked > table.cells.width:
-        raise InputError(f"n_components={asked}: give a number from 1 to {table.cells.width}.")
+        raise InputError(Message("words.from_to", name="n_components", value=asked, low=1,
+                                 high=table.cells.width))  # fmt: skip
 
 
 def _check(
@@ -228,10 +229,9 @@ def _check(
     try:
         return final_check(verdict, plan, recipe), None, False
     except (KeyboardInterrupt, Cancelled):
-        why: Message = Message("study.stopped")
-        stopped = True
+        why, stopped = Message("study.stopped"), True
     except Exception as error:
-        why, stopped = Verbatim(" ".join(str(error).split())[:200]), False
+        why, stopped = reason(error), False
     return None, Message("study.no_final", why=why), stopped
 
 

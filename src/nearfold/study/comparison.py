@@ -63,7 +63,7 @@ class Comparison(AsJson):
         """The winner, or else the reference, or else the best of those that are finished."""
         finished = [s.name for s in self.verdict.standings if s.result.status == Status.FINISHED]
         if not finished:
-            raise InputError("no space was finished, so none is the best.")
+            raise InputError(Message("study.none_finished"))
         return self.verdict.winner or self.verdict.reference or finished[0]
 
     def result(self, name: str) -> SpaceResult:

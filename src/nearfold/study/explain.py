@@ -177,14 +177,11 @@ def explain_rows(
     view = _View.of(model, X, columns)
     A = linear_map(view.space, view.encoded)
     if A is None:
-        raise InputError(
-            "the distance of two rows is divided among the columns only where the space is linear "
-            "in them (scaling, PCA, LDA, metric learners)."
-        )
+        raise InputError(Message("explain.not_linear"))
     rows = view.encoded
     for row in (a, b):
         if not 0 <= row < len(rows):
-            raise InputError(f"there is no row {row}: rows are numbered from 0 to {len(rows) - 1}.")
+            raise InputError(Message("explain.no_row", row=row, last=len(rows) - 1))
     difference = rows[a].astype(np.float64) - rows[b].astype(np.float64)
     parts = np.bincount(view.origin, weights=difference * (A @ (A.T @ difference)),
                         minlength=len(view.names))  # fmt: skip

@@ -97,18 +97,13 @@ def split_rows(
     """
     n = len(copies)
     if n < 2 * n_folds:
-        raise InputError(
-            f"{n} rows are too few to hold out some of them {n_folds} times: bring at least "
-            f"{2 * n_folds}, or ask for fewer folds."
-        )
+        raise InputError(Message("study.few_rows", n=n, folds=n_folds, least=2 * n_folds))
     aside = n >= _SET_ASIDE_ROWS if set_aside is None else set_aside
     if time is not None:
         return _split_in_time(time, group, n_folds, aside)
     unit = units(copies, group)
     if len(np.unique(unit)) < n_folds:
-        raise InputError(
-            f"the rows form {len(np.unique(unit))} groups, too few for {n_folds} folds."
-        )
+        raise InputError(Message("study.few_groups", n=len(np.unique(unit)), folds=n_folds))
     draw = np.random.default_rng(random_state)
     stratum = np.zeros(n, dtype=np.int64) if label is None else _numbered(label)
     away = np.zeros(n, dtype=bool)
@@ -127,10 +122,7 @@ def split_rows(
             if len(test):
                 folds.append(Fold(rows[assigned != part], test, repeat))
     if not folds or min(len(fold.train) for fold in folds) == 0:
-        raise InputError(
-            "the rows cannot be split into rows to learn from and rows to judge by: nearly all "
-            "of them are equal, or each class has one row only."
-        )
+        raise InputError(Message("study.no_split"))
     notices = _notices(copies, singleton, group)
     return Split(tuple(folds), np.flatnonzero(away), rows, tuple(notices))
 
@@ -138,13 +130,11 @@ def split_rows(
 def _split_in_time(time: Floats, group: Array | None, n_folds: int, aside: bool) -> Split:
     """Each fold holds out a stretch of time and learns from all other groups that came before."""
     if not np.isfinite(time).all():
-        raise InputError("the time column has missing values: leave those rows out.")
+        raise InputError(Message("study.time_gaps"))
     n = len(time)
     moment = np.unique(time, return_inverse=True)[1].ravel()  # rows of one moment stay together
     if moment.max() < n_folds:
-        raise InputError(
-            f"there are {moment.max() + 1} different times, too few for {n_folds} folds."
-        )
+        raise InputError(Message("study.few_times", n=int(moment.max()) + 1, folds=n_folds))
     order = np.argsort(moment, kind="stable")
     until = round(n * (1 - 1 / _SET_ASIDE_SHARE)) if aside else n
     cuts = np.linspace(0, until, n_folds + 2)[1:-1].round().astype(np.int64)

@@ -129,7 +129,7 @@ def open_table(
     if isinstance(data, str | Path) or is_frame(data):
         return _from_frame(data, y, task, options)
     if options.label is not None or options.target is not None:
-        raise InputError("an array has no column names: give the labels or targets as y.")
+        raise InputError(Message("study.no_names"))
     X = read_rows(data, finite=options.missing == "error")
     if options.missing == "drop":
         return _without_gaps(X, y, task, options)
@@ -153,9 +153,11 @@ def _check_words(y: Any, task: str | None, options: TableOptions) -> None:
     if isinstance(y, str):
         raise InputError(Message("study.y_is_text", y=show(y)))
     if task not in (None, Task.CLASSIFICATION, Task.REGRESSION):
-        raise InputError(Message("study.no_task", task=show(task)))
+        known = [Task.CLASSIFICATION.value, Task.REGRESSION.value]
+        raise InputError(Message("words.one_of", name="task", value=show(task), known=known))
     if options.missing not in MISSING_RULES:
-        raise InputError(Message("study.no_rule", rule=show(options.missing), known=MISSING_RULES))
+        raise InputError(Message("words.one_of", name="missing", value=show(options.missing),
+                                 known=list(MISSING_RULES)))  # fmt: skip
 
 
 def _without_gaps(X: Floats, y: Any, task: str | None, options: TableOptions) -> StudyTable:
@@ -197,7 +199,7 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
     notices += schema.notices()
     answer = schema.named(Role.LABEL) or schema.named(Role.TARGET)
     if y is not None and answer is not None:
-        raise InputError(f"give y or the column {show(answer)}, not both.")
+        raise InputError(Message("study.y_or_column", name=show(answer)))
     if not schema.features():
         why = schema.notices()[:5] or [Message("columns.not_named")]
         raise InputError(Message("columns.no_features", why=why))

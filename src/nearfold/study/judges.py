@@ -131,10 +131,10 @@ class Judge:
 def _as_array(Z: Any) -> Floats:
     Z = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
     if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
-        raise InputError(f"the model transforms rows to {Z.dtype} of shape {Z.shape}, not numbers.")
+        raise InputError(Message("study.not_numbers", kind=str(Z.dtype), shape=str(Z.shape)))
     Z = Z if Z.dtype in (np.float32, np.float64) else Z.astype(np.float64)
     if not np.isfinite(Z).all():
-        raise InputError("the model transforms some rows to NaN or infinity.")
+        raise InputError(Message("study.not_finite"))
     return Z
 
 

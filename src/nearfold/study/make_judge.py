@@ -8,6 +8,7 @@ import numpy as np
 
 from nearfold.columns.cells import Cells
 from nearfold.errors import InputError, warn
+from nearfold.messages import Message
 from nearfold.notation import Array, Ints
 from nearfold.study.folds import split_rows
 from nearfold.study.intake import StudyTable
@@ -55,9 +56,8 @@ def _score(table: StudyTable, question: Question) -> Score:
         return default_score(table.y, table.task.value)
     score = SCORES[ScoreName(question.score)]
     if score.task != table.task:
-        raise InputError(
-            f"score={question.score!r} is for {score.task}, not for {table.task.value}."
-        )
+        raise InputError(Message("study.other_score", score=repr(question.score),
+                                 of=Task(score.task).shown, task=table.task.shown))  # fmt: skip
     return score
 
 
@@ -72,12 +72,9 @@ def _neighbors(k: int | None, train: list[int]) -> tuple[int]:
     """As many as asked for, or five, or as there are in the training rows of a fold."""
     most = max(1, min(train) - 1)
     if k is not None and not 1 <= k <= most:
-        raise InputError(
-            f"n_neighbors={k}: a fold has {most + 1} training rows, so give a number from 1 to "
-            f"{most}."
-        )
+        raise InputError(Message("study.few_neighbors", k=k, n=most + 1, most=most))
     if k is None and most < _KEPT:
-        warn(f"a fold has {most + 1} training rows: the {most} nearest are used, not {_KEPT}.")
+        warn(Message("study.fewer_kept", n=most + 1, most=most, usual=_KEPT))
     return (min(_KEPT, most) if k is None else k,)
 
 

@@ -75,9 +75,6 @@ def joined_rows(pairs: Ints, n: int) -> Ints:
 
 
 def _refuse_few(alike: Array) -> None:
-    counts = int(alike.sum()), int((~alike).sum())
-    if min(counts) < _LEAST:
-        raise InputError(
-            f"a fold has {counts[0]} must-link and {counts[1]} cannot-link pairs without rows of "
-            f"other folds: bring more pairs, at least {_LEAST} of each kind for every fold."
-        )
+    counts = {"alike": int(alike.sum()), "apart": int((~alike).sum())}
+    if min(counts.values()) < _LEAST:
+        raise InputError(Message("study.few_pairs", least=_LEAST, **counts))

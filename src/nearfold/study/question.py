@@ -12,6 +12,7 @@ from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.study.scores import SCORES
 
+_LEAST = {"n_folds": 2, "n_repeats": 1, "max_points": 3, "random_state": 0, "n_components": 1}
 NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 19, 25)  # k of the learner, if it is not given
 
 
@@ -22,6 +23,11 @@ class Task(StrEnum):
     REGRESSION = "regression"
     PAIRS = "pairs"
     NONE = "none"  # neither label nor pairs: the neighbours that a space keeps
+
+    @property
+    def shown(self) -> Message:
+        """The words for people."""
+        return Message(f"task.{self.value}")
 
 
 class Status(StrEnum):
@@ -70,26 +76,21 @@ class Question:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_folds < 2 or self.n_folds != int(self.n_folds):
-            raise InputError(f"n_folds={self.n_folds}: give a whole number, at least 2.")
-        if self.n_repeats is not None and self.n_repeats < 1:
-            raise InputError(f"n_repeats={self.n_repeats}: rows are split at least once.")
-        if self.weights not in ("uniform", "distance"):
-            raise InputError(f"weights={self.weights!r}: there are uniform and distance.")
-        if self.max_points < 3:
-            raise InputError(f"max_points={self.max_points}: a picture has at least 3 points.")
-        if self.score is not None and self.score not in SCORES:
-            known = ", ".join(name.value for name in SCORES)
-            raise InputError(f"score={self.score!r}: there are {known}.")
-        if not isinstance(self.random_state, Integral) or self.random_state < 0:
-            raise InputError(f"random_state={self.random_state}: give a number from 0 on.")
-        if self.n_components is not None and self.n_components < 1:
-            raise InputError(f"n_components={self.n_components}: give a number from 1 on.")
-        if not isinstance(self.spaces, Mapping):
+        if not isinstance(self.random_state, Integral):
             raise InputError(
-                "spaces is a dictionary from names to transformers; name our own spaces with "
-                "methods=[...]."
+                Message("words.from", name="random_state", value=self.random_state, low=0)
             )
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and (value < least or value != int(value)):
+                raise InputError(Message("words.from", name=name, value=value, low=least))
+        for name, known in (("weights", ("uniform", "distance")), ("score", (None, *SCORES))):
+            value = getattr(self, name)
+            if value not in known:
+                words = [str(word) for word in known if word is not None]
+                raise InputError(Message("words.one_of", name=name, value=repr(value), known=words))
+        if not isinstance(self.spaces, Mapping):
+            raise InputError(Message("study.no_dict"))
 
 
 def as_seconds(time: Any) -> float | None:

@@ -43,7 +43,7 @@ def group_beside(values: Any, n: int) -> Array | None:
     refuse_missing(values, "group")
     found = _one_for_each(values, n, "group")
     if found.dtype.kind == "f" and np.isnan(found).any():
-        raise InputError("group holds NaN: leave those rows out.")
+        raise InputError(Message("study.group_missing"))
     return found.astype(str) if found.dtype.kind in "OUS" else found
 
 
@@ -66,7 +66,5 @@ def time_beside(values: Any, n: int) -> Floats | None:
 def _one_for_each(values: Any, n: int, what: str) -> Array:
     found = np.asarray(values)
     if found.shape != (n,):
-        raise InputError(
-            f"{what} has shape {found.shape}, and there are {n} rows: one value for each."
-        )
+        raise InputError(Message("study.side_shape", what=what, shape=str(found.shape), n=n))
     return found

@@ -23,7 +23,7 @@ from nearfold.notation import Array, Ints
 _COPIES = 6
 _SHARE = 2  # copies take at most 1 / _SHARE of the budget
 _FEWEST = 200  # rows that a sample has at least
-_ADVICE = "Give fewer columns, or a sample of the rows."
+_ADVICE = Message("memory.advice.study")
 
 
 def read_rows(X: Any, finite: bool = True) -> Array:
@@ -32,7 +32,8 @@ def read_rows(X: Any, finite: bool = True) -> Array:
         shape = np.shape(X) if not hasattr(X, "shape") else X.shape
         if len(shape) == 2:
             needed = 8.0 * shape[0] * shape[1]
-            require_memory(needed, f"a table of {shape[0]:,} x {shape[1]:,} numbers", _ADVICE)
+            what = Message("memory.table_of", rows=shape[0], columns=shape[1])
+            require_memory(needed, what, _ADVICE)
     return np.asarray(check_rows(X, finite=finite))
 
 
@@ -45,7 +46,7 @@ def rows_within_budget(X: Any, label: Array | None, random_state: int) -> Ints |
         return None
     fewest = min(n, _FEWEST if label is None else max(_FEWEST, 10 * len(np.unique(label))))
     needed = _SHARE * _COPIES * row_bytes * fewest
-    require_memory(needed, f"a study of {fewest:,} rows of {width:,} columns", _ADVICE)
+    require_memory(needed, Message("memory.study_of", rows=fewest, columns=width), _ADVICE)
     return sample_by_class(label, n, int(most), np.random.default_rng(random_state))
 
 
@@ -76,7 +77,7 @@ def room_for(X: Any) -> Iterator[None]:
 def require_copies(X: Any) -> None:
     """Raise unless the copies that a study of all of X makes fit the budget."""
     n, width, itemsize = _footprint(X)
-    what = f"a study of {n:,} x {width:,} numbers"
+    what = Message("memory.study_of", rows=n, columns=width)
     require_memory(_SHARE * _COPIES * n * width * itemsize, what, _ADVICE)
 
 

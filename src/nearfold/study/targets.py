@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError, warn
+from nearfold.messages import Message
 from nearfold.notation import Array
 from nearfold.raw_values import refuse_missing
 from nearfold.study.question import Task
@@ -21,15 +22,13 @@ def check_targets(y: Any, n: int, task: str | None = None) -> tuple[Array, Task]
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.shape != (n,):
-        raise InputError(f"y has shape {y.shape}, and X has {n} rows: one value for each.")
+        raise InputError(Message("study.side_shape", what="y", shape=str(y.shape), n=n))
     if y.dtype.kind not in "fiubUS":
         y = _plain(y)
     if y.dtype.kind == "f":
         wrong = np.isnan(y) if task == Task.CLASSIFICATION else ~np.isfinite(y)
         if wrong.any():
-            raise InputError(
-                f"y holds {int(wrong.sum())} NaN or infinite values: leave those rows out."
-            )
+            raise InputError(Message("study.y_not_finite", n=int(wrong.sum())))
     task = Task(task) if task else _task_of(y)
     if task == Task.CLASSIFICATION and y.dtype.kind == "f":
         whole = bool(np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)))
@@ -38,10 +37,10 @@ def check_targets(y: Any, n: int, task: str | None = None) -> tuple[Array, Task]
         try:
             y = y.astype(np.float64)
         except ValueError:
-            raise InputError("a target is a number in each row; y holds text.") from None
+            raise InputError(Message("study.y_text")) from None
     if (y == y[0]).all():
         what = "target" if task == Task.REGRESSION else "label"
-        raise InputError(f"all rows have the same {what}: there is nothing to learn.")
+        raise InputError(Message(f"study.one_{what}"))
     return y, Task(task)
 
 
@@ -61,10 +60,7 @@ def _task_of(y: Array) -> Task:
         return Task.REGRESSION
     distinct = many_numbers(y)
     if distinct:
-        warn(
-            f"y has {distinct:,} distinct whole numbers in {len(y):,} rows and is taken as a "
-            'target; say task="classification" if they are classes.'
-        )
+        warn(Message("study.taken_as_target", distinct=distinct, n=len(y)))
         return Task.REGRESSION
     return Task.CLASSIFICATION
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.errors import Cancelled, NearfoldError
-from nearfold.messages import Message, Verbatim
+from nearfold.errors import Cancelled, NearfoldError, quoted, reason
+from nearfold.messages import Message
 from nearfold.notation import Floats, Ints
 from nearfold.run import progress, reporter
 from nearfold.study.candidates import Candidate, Setting, build_model
@@ -153,8 +153,7 @@ def try_space(
         try:
             with progress(deadline):
                 for i, fold in enumerate(folds):
-                    label = f"{candidate.name}, fold {i + 1} of {len(folds)}"
-                    deadline.at(label, plan.first + i, plan.total)
+                    deadline.at(candidate.name, plan.first + i, plan.total)
                     tried.append(_try_fold(result, plan, fold, recipes[i]))
                     deadline.foresee(i + 1, len(folds))
             result.status = Status.FINISHED
@@ -162,20 +161,19 @@ def try_space(
             result.trouble = Message("study.time_up", n=len(result.scores), of=len(folds))
         except Cancelled:
             raise
-        except NearfoldError as error:
-            result.status, result.trouble = Status.FAILED, _said(error)
         except Exception as error:  # a space that fails must not take the others with it
-            result.status = Status.FAILED
-            result.trouble = Verbatim(f"{type(error).__name__}: {_first_line(error)}")
+            result.status, result.trouble = Status.FAILED, reason(error)
+            if not isinstance(error, NearfoldError):
+                result.trouble = quoted(f"{type(error).__name__}: {result.trouble}")
     result.peak_bytes = peak.bytes
     # What was not chosen is let go: rows x settings of every space would add up.
     for i in range(len(result.scores)):
         setup = result.chosen_for(i)
         result.outcomes.append(tried[i][setup.recipe][setup.dimension][setup.k])
     # Folds say the same with other numbers: once is enough.
-    said = [line for line in map(_said, heard[::-1]) if not _USUAL.search(str(line))]
+    said = [reason(w.message) for w in heard[::-1] if isinstance(w.message, Warning)]
     by_wording = {re.sub(r"[0-9.]+", "#", str(line)): line for line in said}
-    result.notes += list(by_wording.values())[::-1]
+    result.notes += [line for line in by_wording.values() if not _USUAL.search(str(line))][::-1]
     return result
 
 
@@ -284,15 +282,3 @@ def setting_for(
     return Setting(
         len(rows), X.shape[1], plan.n_classes, variance, n_axes, plan.question.random_state
     )
-
-
-def _said(error: Any) -> Message:
-    """What an error or a recorded warning says: our message, or another package's first line."""
-    error = getattr(error, "message", error)
-    given = error.args[0] if getattr(error, "args", None) else None
-    return given if isinstance(given, Message) else Verbatim(_first_line(error))
-
-
-def _first_line(error: Any) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError
+from nearfold.messages import Message
 from nearfold.notation import Ints
 from nearfold.study.candidates import always_tried
 from nearfold.study.judges import Judge
@@ -69,8 +70,8 @@ class Verdict:
         for standing in self.standings:
             if standing.name.lower() == name.lower():
                 return standing
-        tried = ", ".join(s.name for s in self.standings)
-        raise InputError(f"there is no space {name!r} here; tried were {tried}.")
+        tried = [s.name for s in self.standings]
+        raise InputError(Message("study.not_tried", name=repr(name), tried=tried))
 
 
 class _Rows:

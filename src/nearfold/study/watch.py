@@ -46,13 +46,13 @@ class Deadline:
             return
         each = (time.monotonic() - self._start) / done
         if time.monotonic() + (total - done) * each > self._end + 0.5 * each:
-            raise TimeIsUp("its share of the time would not be enough")
+            raise TimeIsUp
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
         """A step inside is over."""
         self._tell(*self._where)
         if self._end is not None and time.monotonic() > self._end:
-            raise TimeIsUp("its share of the time is used up")
+            raise TimeIsUp
 
 
 class PeakMemory:
