@@ -18,6 +18,7 @@ import nearfold
 from nearfold import LinearDiscriminantAnalysis as LDA
 from nearfold.errors import InputError, MemoryBudgetError, NonFiniteError
 from nearfold.linalg import fix_signs, moments, within
+from nearfold.methods import class_covariance
 from nearfold.state import StateError, fields_of
 
 TheirLDA = sklearn.discriminant_analysis.LinearDiscriminantAnalysis
@@ -302,6 +303,43 @@ def test_float32_with_collinear_columns_agrees_with_float64(m, d, n_twins, solve
     np.testing.assert_allclose(ours.scalings_, exact.scalings_, atol=2e-3 * size)
     agree = np.mean(ours.predict(X) == exact.predict(X.astype(np.float64)))
     assert agree > 0.99
+
+
+@pytest.mark.parametrize("shape", ["steep", "skewed"])
+def test_float32_products_are_trusted_where_rounding_is_small(shape, monkeypatch):
+    """Rounding is relative to the variance of a column, not to that of the first direction."""
+    rng = np.random.default_rng(0)
+    y = np.arange(3000) % 4
+    X = rng.normal(size=(3000, 60)) + 8 * rng.normal(size=(3000, 1)) + rng.normal(size=(4, 60))[y]
+    if shape == "skewed":
+        X = np.exp(X / 10)
+    X = X.astype(np.float32)
+    exact = LDA().fit(X.astype(np.float64), y)
+    monkeypatch.setattr(moments, "FREE_PRODUCTS", 0)
+    passes = []
+    read = class_covariance.table_moments
+    monkeypatch.setattr(
+        class_covariance, "table_moments", lambda *a, **k: passes.append(1) or read(*a, **k)
+    )
+    monkeypatch.setattr(within, "table_moments", lambda *a, **k: passes.append(2) or read(*a, **k))
+    ours = LDA().fit(X, y)
+    assert 2 not in passes  # all columns in float64: only where most directions are in doubt
+    size = np.abs(exact.scalings_).max()
+    np.testing.assert_allclose(ours.scalings_, exact.scalings_, atol=1e-3 * size)
+
+
+def test_a_batch_in_parts_is_the_batch():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5)).astype(np.float32) + 100
+    label = rng.integers(3, size=700)
+    whole = moments.block_moments(X, None, label, 3, workspace=np.empty(X.shape))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moments, "FREE_PRODUCTS", 0)
+        patch.setattr(moments, "_BATCH_ROWS", 64)
+        parts = moments.batch_moments(X, label, 3)
+    np.testing.assert_array_equal(parts.count, whole.count)
+    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-14)
+    np.testing.assert_allclose(parts.scatter, whole.scatter, rtol=1e-11, atol=1e-9)
 
 
 def test_float32_products_alone_would_not_do(monkeypatch):

@@ -4,8 +4,8 @@ LLE needs the smallest eigenvalues of M = (I - W)^T (I - W). They are tiny and c
 only inverse iteration finds them; but M is singular, forming it squares the condition number of
 A = I - W, and its factor, on a graph of neighbours of neighbours, fills in beyond any memory.
 
-A itself is far sparser, and M^-1 = A^-1 A^-T. On 20,000 MNIST rows its factor takes two seconds,
-where that of M takes minutes. Three things make it work:
+A itself is far sparser, and M^-1 = A^-1 A^-T. On 20,000 MNIST rows its factor takes seconds, where
+that of M takes minutes. Three things make it work:
 
   Grounding. A has the null vector 1 (rows of W sum to one) and a left null vector p, the stationary
   distribution of the walk W. A~ = A + e_r e_r^T is regular, and solves A x = b exactly whenever b
@@ -15,8 +15,9 @@ where that of M takes minutes. Three things make it work:
   Closed classes. If the lists of some rows lead only to each other, whatever leads to them, 1 is
   not the only null vector: there is one per closed class of the walk. Each gets its own ground.
 
-  Cost before work. The fill of the factor is counted symbolically first. If it exceeds the memory
-  budget or takes too long, an incomplete factor preconditions GMRES, to nearly the same accuracy.
+  Cost before work. A large graph without separators is not factored (filtered.py). Of others the
+  fill of the factor is counted symbolically first. If it exceeds the memory budget or takes too
+  long, an incomplete factor preconditions GMRES, to nearly the same accuracy.
 
 A symmetric M (the other variants of LLE) is grounded in the same way. Small problems are solved
 densely: by the singular values of A, which do not square the condition number either, or by the
@@ -36,6 +37,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, gmres, spilu
 from nearfold.blocks import get_memory, require_memory, show_bytes
 from nearfold.errors import SolverError
 from nearfold.linalg.eigen import bottom_eigenpairs, thin_svd
+from nearfold.linalg.filtered import bottom_by_filter, has_no_separators
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
 
@@ -43,6 +45,7 @@ _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
 _MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
 _SURE_ROWS = 2000  # up to here a factor is cheap however it fills
 _SVD_ROWS = 800  # up to here a singular I - W that cannot be grounded is decomposed densely
+_FILTER_ROWS = 10_000  # from here on a graph without separators is cheaper solved without a factor
 _RESTART = 100  # vectors GMRES keeps
 _FILL = 10  # of the incomplete factor, beside the entries of the matrix
 _PATTERN = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
@@ -158,6 +161,10 @@ def bottom_of_gram(
     n = W.shape[0]
     A = (sparse.eye_array(n, format="csr") - W).tocsr()
     classes = closed_classes(W)
+    if choice == "auto" and n >= _FILTER_ROWS and len(classes) == 1 and has_no_separators(W):
+        filtered = bottom_by_filter(A, k, tol)
+        if filtered is not None:
+            return BottomPairs(*filtered, 0, "Lanczos on a Chebyshev filter of M")
     grounds = _choose_grounds(W, classes)
     unit = np.zeros((n, len(grounds)))
     unit[grounds, np.arange(len(grounds))] = 1.0

@@ -20,7 +20,8 @@ from nearfold.linalg.moments import Grouping, table_moments
 from nearfold.linalg.spectrum import whiten
 from nearfold.notation import Array, Floats
 
-_MOST_DOUBTFUL = 128  # more directions than this are cheaper measured all at once
+_MOST_DOUBTFUL = 0.4  # of the columns: more directions are cheaper measured all at once
+_ROUNDING = 16  # eps: what float32 products add to a variance of scaled columns (10 was measured)
 _IN_CACHE = 512  # rows that stay in cache while they are float64
 
 
@@ -72,14 +73,16 @@ def refine_small_variances(
 ) -> Within:
     """Measure again the directions whose variance products in that dtype leave in doubt."""
     eps = float(np.finfo(products).eps)
-    doubtful = within.lam < np.sqrt(eps) * within.lam[:1].max(initial=0.0)
-    if not doubtful.any():
-        return within
     if products == np.float32:
-        if doubtful.sum() <= _MOST_DOUBTFUL:
+        # Scaled columns have variance 1, and rounding is relative to that, not to lam[0].
+        doubtful = within.lam < _ROUNDING * np.sqrt(eps)
+        if not doubtful.any():
+            return within
+        if doubtful.sum() <= _MOST_DOUBTFUL * len(doubtful):
             return remeasure(within, doubtful, rows, grouping, means, n)
         return diagonalise(table_moments(rows, np.float64, grouping=grouping).scatter / n)
-    if tol**2 < 100 * eps * within.lam[0]:
+    largest = within.lam[:1].max(initial=0.0)
+    if within.lam.min(initial=np.inf) < np.sqrt(eps) * largest and tol**2 < 100 * eps * largest:
         moments = table_moments(rows, np.float64, grouping=grouping, factor=True)
         return diagonalise_factor(moments.triangle() / np.sqrt(n), within.sd)
     return within

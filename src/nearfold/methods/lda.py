@@ -43,7 +43,7 @@ from nearfold.errors import InputError
 from nearfold.linalg import (
     Moments,
     axis_signs,
-    block_moments,
+    batch_moments,
     combine_moments,
     require_scatter_memory,
     thin_svd,
@@ -279,10 +279,8 @@ class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin
         if before is None:
             self._dtype = X.dtype.name
             self._check_size()
+        fresh = batch_moments(X, label, len(self.classes_))
         with one_blas_thread():
-            fresh = block_moments(
-                X, None, label, len(self.classes_), workspace=np.empty(X.shape, np.float64)
-            )
             self._moments = fresh if before is None else combine_moments(before, fresh)
         self._outdate()
         return self

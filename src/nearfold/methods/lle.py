@@ -25,7 +25,8 @@ paper; scikit-learn's hold its neighbours only, so that a row in nobody's list i
 
 Cost: the neighbours, m k^2 d for the weights, and the eigenvectors, by inverse iteration with a
 sparse factor of I - W (linalg/inverse_iteration.py): M is not formed, because that would square
-the condition number. GMRES where the factor would not fit the memory budget: O(m k) memory.
+the condition number. Where the factor would fill in, as in data of many dimensions, a Chebyshev
+filter (linalg/filtered.py), and where it would not fit the memory budget GMRES: O(m k) memory.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ class LocallyLinearEmbedding(Embedding):
         Regularisation of the weights, as a share of the trace of C.
     eigen_solver : {"auto", "arpack", "dense", "gmres"}, default="auto"
         "arpack": inverse iteration with a sparse factor, refused beyond the memory budget; "gmres":
-        with an iterative solver, in O(m k) memory; "auto": the first if it fits, else the second
+        with an iterative solver, in O(m k) memory; "auto": a polynomial filter where a factor would
+        fill in (method="standard"), otherwise the first if it fits, else the second
         (`approximation_` says so); "dense": all singular values of I - W.
     tol : float, default=1e-6
         Tolerance of ARPACK; values above 1e-9 are taken as 1e-9.
