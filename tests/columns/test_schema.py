@@ -263,3 +263,15 @@ def test_pandas_frames():
         "b": ("boolean", "feature", 0),
         "d": ("date", "feature", 0),
     }
+
+
+def test_a_reason_that_holds_for_one_column_is_not_given_for_others():
+    frame = pl.DataFrame({"a": ["x"] * 30, "b": ["z"] * 30, "c": [1.5] * 30, "n": range(5, 35)})
+    (line,) = [str(n) for n in infer_schema(frame).notices() if "constant" in str(n)]
+    assert line == "Left out: 'a', 'b', 'c' (the first: constant: always 'x')"
+
+
+def test_the_label_is_not_suggested_as_a_group():
+    frame = pl.DataFrame({"a": np.arange(60.0) ** 2, "y": [2**62 + i % 2 for i in range(60)]})
+    assert any("--group" in str(n) for n in infer_schema(frame).notices())
+    assert not any("--group" in str(n) for n in infer_schema(frame, label="y").notices())
