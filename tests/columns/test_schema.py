@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from nearfold.columns.kinds import Kind, Role
+from nearfold.columns.preparation import TablePreparation
 from nearfold.columns.schema import infer_schema
 from nearfold.errors import InputError
 
@@ -266,3 +267,23 @@ def test_pandas_frames():
         "b": ("boolean", "feature", 0),
         "d": ("date", "feature", 0),
     }
+
+
+def test_a_reason_that_holds_for_one_column_is_not_given_for_others():
+    frame = pl.DataFrame({"a": ["x"] * 30, "b": ["z"] * 30, "c": [1.5] * 30, "n": range(5, 35)})
+    (line,) = [str(n) for n in infer_schema(frame).notices() if "constant" in str(n)]
+    assert line == "Left out: 'a', 'b', 'c' (the first: constant: always 'x')"
+
+
+def test_the_label_is_not_suggested_as_a_group():
+    frame = pl.DataFrame({"a": np.arange(60.0) ** 2, "y": [2**62 + i % 2 for i in range(60)]})
+    assert any("--group" in str(n) for n in infer_schema(frame).notices())
+    assert not any("--group" in str(n) for n in infer_schema(frame, label="y").notices())
+
+
+def test_two_words_may_be_called_boolean():
+    frame = pl.DataFrame({"s": ["Yes", "No", None] * 10, "n": np.arange(30.0) ** 2})
+    schema = infer_schema(frame, kinds={"s": "boolean"})
+    assert schema.columns[0].kind == Kind.CATEGORY
+    model = TablePreparation(columns=[c.spec() for c in schema.features()]).fit(frame)
+    assert model.transform(frame).shape[0] == 30

@@ -167,6 +167,10 @@ def _as_named(column: pl.Series, kind: Kind, found: Facts) -> Facts:
         levels = sorted(as_words(column).drop_nulls().unique().to_list())
         details = {"levels": levels} if kind == Kind.ORDERED else {}
         return replace(named, n_distinct=distinct, details=details)
+    if kind == Kind.BOOLEAN and found.kind == Kind.CATEGORY and (found.n_distinct or 0) <= 2:
+        return replace(
+            found, reason=Message("columns.named_yes_no")
+        )  # it is encoded in the same way
     numeric = column.dtype.is_numeric() or column.dtype in (pl.String, pl.Categorical, pl.Boolean)
     if kind in (Kind.NUMBER, Kind.BOOLEAN) and (numeric or column.dtype == pl.Duration):
         return named

@@ -110,13 +110,16 @@ class Schema:
         for members in groups.values():
             names = show_names(column.name for column in members)
             why = members[0].reason
-            lines.append(Message("columns.left_out", n=len(members), names=names, why=why))
+            alike = all(column.reason == why for column in members)
+            known = "columns.left_out" if alike else "columns.left_out_for_one"
+            lines.append(Message(known, n=len(members), names=names, why=why))
         for column in self.features():
             if column.reason.id in ("columns.mostly_numbers", "columns.dates_ambiguous"):
                 lines.append(Message("columns.look_at", name=show(column.name), why=column.reason))
         repeated = [
             c for c in self.columns
-            if c.kind == Kind.ID and c.n_distinct and c.n_distinct < c.n_rows - c.n_missing
+            if c.kind == Kind.ID and c.role in (Role.ID, Role.EXCLUDED)
+            and c.n_distinct and c.n_distinct < c.n_rows - c.n_missing
         ]  # fmt: skip
         if repeated and self.named(Role.GROUP) is None:
             first = repeated[0]
