@@ -187,9 +187,8 @@ class Printer:
         largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
         for i, name in enumerate(found.columns[:most]):
             weight = float(found.weights[i])
-            interval = "" if found.low is None else f"{found.low[i]:.3g} – {found.high[i]:.3g}"
             bar = "█" * round(30 * abs(weight) / largest)
-            table.add_row(Text(clean(name, 60)), f"{weight:.4g}", interval, bar)
+            table.add_row(Text(clean(name, 60)), f"{weight:.4g}", found.interval(i), bar)
         put(table)
         if len(found.columns) > most:
             self.say(Message("cli.more_columns", n=len(found.columns) - most), err=False)

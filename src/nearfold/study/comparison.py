@@ -72,9 +72,7 @@ class Comparison(AsJson):
 
     def metric(self, name: str | None = None) -> str:
         """The metric of a space (default: the best) in which neighbours are near."""
-        result = self.result(name or self.best)
-        own = result.candidate.recipes
-        return own[result.chosen.recipe].metric if own else "euclidean"
+        return self.result(name or self.best).metric
 
     def leaderboard(self) -> Any:
         """A frame with one row per space, best first; pandas if it is installed, else polars."""

@@ -23,7 +23,7 @@ from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
-from nearfold.study.folds import groups_of_equal_rows
+from nearfold.study.folds import groups_of_equal_rows, numbered
 from nearfold.study.question import Task
 from nearfold.study.table import read_rows
 from nearfold.study.targets import check_targets
@@ -116,9 +116,7 @@ def open_table(
     copies = groups_of_equal_rows(X)
     if y is not None:
         y, task = check_targets(y, len(X), task)
-        copies = groups_of_equal_rows(
-            np.column_stack([copies, np.unique(y, return_inverse=True)[1]])
-        )
+        copies = groups_of_equal_rows(np.column_stack([copies, numbered(y)]))
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
         options.missing, _side(options.group, len(X), "group"), _moments(options.time, len(X)),
