@@ -53,6 +53,11 @@ class TableOptions:
     decimal: str | None = None
     header: bool | None = None
 
+    def reading(self) -> dict[str, Any]:
+        """What `read_table` takes."""
+        names = ("format", "encoding", "separator", "decimal", "header", "na")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
@@ -127,7 +132,7 @@ def open_table(
 def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> StudyTable:
     from nearfold.store.tables import read_table
 
-    table = read_table(data, **_reading(options))
+    table = read_table(data, **options.reading())
     frame, source = table.frame, table.source
     notices: list[Message] = list(source.notices)
     schema = infer_schema(
@@ -170,11 +175,6 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         _group(frame, schema, options, kept), _time(frame, schema, options, kept),
         _ids(frame, schema), source, schema, _shown(frame, schema), tuple(notices),
     )  # fmt: skip
-
-
-def _reading(options: TableOptions) -> dict[str, Any]:
-    names = ("format", "encoding", "separator", "decimal", "header", "na")
-    return {name: getattr(options, name) for name in names}
 
 
 def _largest(numbers: Floats) -> float:
