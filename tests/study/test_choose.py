@@ -75,7 +75,7 @@ def exhaustive(X, y, splits):
 def test_the_choice_is_within_one_standard_error_of_the_exhaustive_best(name):
     """Every d' tried by scikit-learn: on the same folds, and on others."""
     X, y = TABLES[name]()
-    judge = judge_for_choice(as_table(X, y, None), 5, 5, None, 0)
+    judge, _ = judge_for_choice(as_table(X, y, None), 5, 5, None, False, 0)
     same = [(fold.train, fold.test) for fold in judge.split.folds]
     other = RepeatedKFold(n_splits=5, n_repeats=2, random_state=1).split(X)
     with threadpool_limits(1):
@@ -113,7 +113,7 @@ def test_one_standard_error_never_takes_more_than_the_best():
 )
 def test_one_fit_serves_every_dimension(estimator, monkeypatch):
     X, y = TABLES["wine"]()
-    judge = judge_for_choice(as_table(X, y, None), 5, 3, 1, 0)
+    judge, _ = judge_for_choice(as_table(X, y, None), 5, 3, 1, False, 0)
     tried = np.array([1, 2])
     nested = dimension_scores(judge, estimator, tried)
     monkeypatch.setattr(module, "nests", lambda model: False)

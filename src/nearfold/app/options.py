@@ -218,7 +218,7 @@ def refuse_outputs(inputs: Iterable[str | None], outputs: Iterable[str | None]) 
         if path is None:
             continue
         place = Path(path)
-        _refuse_place(path, place)
+        _refuse_place(path)
         for identity in _identities(place):
             if identity in taken:
                 other = Path(taken[identity]).name
@@ -226,20 +226,16 @@ def refuse_outputs(inputs: Iterable[str | None], outputs: Iterable[str | None]) 
         taken |= dict.fromkeys(_identities(place), path)
 
 
-def _refuse_place(path: str, place: Path) -> None:
-    folder = str(place.parent)
-    if "\0" in path or not place.resolve().parent.is_dir():
-        raise InputError(Message("cli.no_folder", folder=folder, name=place.name or path))
-    if place.is_dir() or not place.name:
-        raise InputError(Message("cli.is_folder", name=path))
-    if place.exists() and not place.is_file():
-        raise InputError(Message("cli.is_device", name=path))
+def _refuse_place(path: str) -> None:
+    from nearfold.store.atomic import check_place
+
+    place = check_place(path)
     try:  # permissions do not tell of read-only disks, nor anything to root
-        with tempfile.TemporaryFile(dir=place.resolve().parent):
+        with tempfile.TemporaryFile(dir=place.parent):
             pass
     except OSError as error:
-        raise InputError(Message("cli.not_writable", folder=folder, name=place.name,
-                                 why=reason(error))) from error  # fmt: skip
+        raise InputError(Message("cli.not_writable", folder=str(Path(path).parent),
+                                 name=place.name, why=reason(error))) from error  # fmt: skip
 
 
 def _identities(path: Path) -> list[Any]:

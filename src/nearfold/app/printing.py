@@ -128,34 +128,17 @@ class Printer:
         from rich.table import Table
         from rich.text import Text
 
+        from nearfold.study.showing import leaderboard_row
+
         board = Table(box=None, pad_edge=False)
         for head in _HEADINGS:
             side: Any = "left" if head in ("space", "verdict") else "right"
             board.add_column(self.text(Message(f"cli.head.{head}")), justify=side, no_wrap=True)
         for s in found.verdict.standings:
             style = "bold" if s.name == found.winner else ""
-            board.add_row(*(Text(cell, style=style) for cell in self._row(s, found.judge)))
+            row = leaderboard_row(s, found.judge, self.lang)
+            board.add_row(*(Text(clean(row[head]), style=style) for head in _HEADINGS))
         return board
-
-    def _row(self, s: Any, judge: Any) -> list[str]:
-        from nearfold.study.showing import ScoreValue, show_p, space_name
-
-        r, done = s.result, len(s.result.scores) > 0
-        gain = s.difference.difference if s.difference else None
-        scores = [s.score.mean, s.score.low, s.score.high] if s.score else []
-        mean, *ends = [ScoreValue.of(v, judge).text(self.lang) for v in scores] or [""]
-        known = s.score is not None and np.isfinite(s.score.low)
-        return [
-            self.text(space_name(s.name)),
-            str(r.n_dimensions) if done else "-",
-            str(r.n_neighbors) if done and r.n_neighbors else "",
-            mean,
-            " – ".join(ends) if known else "",
-            "" if gain is None else f"{100 * gain:+.1f}" if judge.is_share else f"{gain:+.3f}",
-            show_p(s.p).replace("= ", "").replace("< ", "<"),
-            self.text(s.verdict.shown),
-            f"{r.fit_seconds / max(1, len(r.scores)):.2f} s",
-        ]
 
     def choice(self, choice: Any) -> None:
         """The curve as a small table, the reason below it."""
@@ -187,9 +170,8 @@ class Printer:
         largest = max((abs(float(w)) for w in found.weights), default=0.0) or 1.0
         for i, name in enumerate(found.columns[:most]):
             weight = float(found.weights[i])
-            interval = "" if found.low is None else f"{found.low[i]:.3g} – {found.high[i]:.3g}"
             bar = "█" * round(30 * abs(weight) / largest)
-            table.add_row(Text(clean(name, 60)), f"{weight:.4g}", interval, bar)
+            table.add_row(Text(clean(name, 60)), f"{weight:.4g}", found.interval(i), bar)
         put(table)
         if len(found.columns) > most:
             self.say(Message("cli.more_columns", n=len(found.columns) - most), err=False)

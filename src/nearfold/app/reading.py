@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from nearfold.app.options import table_options_of
 from nearfold.errors import InputError
 from nearfold.messages import Message
 
@@ -41,11 +42,7 @@ def read_new(data: str, options: dict[str, Any], extra: dict[str, Any], out: Any
     """
     from nearfold.store.tables import read_table
 
-    reading: dict[str, Any] = {
-        "format": options["file_format"],
-        "na": tuple(word for text in options["na"] for word in text.split(",")),
-        **{name: options[name] for name in ("encoding", "separator", "decimal", "header")},
-    }
+    reading = table_options_of(options).reading()
     table = read_table(existing(data), **reading)
     open_questions = [n for n in table.source.notices if n.id in _AMBIGUOUS]
     if open_questions and reading["decimal"] is None:

@@ -31,7 +31,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], A
 
     A symbolic link stays one: what it points to is replaced. The mode of an old file is kept.
     """
-    place = _check_place(path)
+    place = check_place(path)
     _remove_leftovers(place)
     temporary = place.with_name(f"{_prefix(place)}{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
@@ -49,7 +49,8 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], A
     return Path(path)
 
 
-def _check_place(path: str | os.PathLike[str]) -> Path:
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """Where a file of this name would be, links followed; refused if it is no place for one."""
     try:
         place = Path(os.path.realpath(path))
         mode = place.stat().st_mode if place.exists() else None

@@ -46,17 +46,9 @@ def without_words(frame: pl.DataFrame, words: tuple[str, ...]) -> pl.DataFrame:
 
     if not words:
         return frame
-    numbers = [float(word) for word in words if _is_number(word)]
+    numbers = pl.Series(words).cast(pl.Float64, strict=False).drop_nulls()
     text, value = cs.string(), cs.numeric()
     frame = frame.with_columns(pl.when(~text.str.strip_chars().is_in(words)).then(text))
     for number in numbers:
         frame = frame.with_columns(pl.when(value != number).then(value))
     return frame
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

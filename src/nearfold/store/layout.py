@@ -48,8 +48,8 @@ def choose_layout(
 ) -> Layout:
     """The layout of a UTF-8 text; what is given is taken, the rest is detected."""
     sample = _sample(body)
-    if separator is not None:
-        _check_separator(separator)
+    if separator is not None and not re.fullmatch(r'[^"\n\r\0\x80-\U0010ffff]', separator):
+        raise InputError(Message("tables.error.separator", separator=repr(separator)))
     chosen = separator or choose_separator(sample)
     rows = split(sample, chosen)
     notices = []
@@ -60,22 +60,12 @@ def choose_layout(
     return Layout(chosen, seen, header, tuple(notices), is_sure)
 
 
-def _check_separator(separator: str) -> None:
-    if len(separator) != 1 or not separator.isascii() or separator in '"\n\r\0':
-        raise InputError(Message("tables.error.separator", separator=repr(separator)))
-
-
 def _sample(body: bytes) -> str:
-    end = 0
-    for _ in range(_LINES):
-        found = body.find(b"\n", end, _BYTES)
-        if found < 0:
-            end = end or min(len(body), _BYTES)
-            break
-        end = found + 1
-    else:
-        return body[:end].decode("utf-8", errors="replace")
-    return body[: len(body) if len(body) < _BYTES else end].decode("utf-8", errors="replace")
+    """The first whole lines; all of a short text."""
+    lines = body[:_BYTES].split(b"\n", _LINES)
+    if len(lines) > 1 and (len(lines) > _LINES or len(body) >= _BYTES):
+        lines[-1] = b""
+    return b"\n".join(lines).decode("utf-8", errors="replace")
 
 
 def split(sample: str, separator: str) -> list[list[str]]:

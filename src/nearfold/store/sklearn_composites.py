@@ -31,7 +31,7 @@ from nearfold.state import (
     text,
 )
 from nearfold.store.sklearn_columns import chosen_columns
-from nearfold.store.sklearn_states import describe_preprocessors
+from nearfold.store.sklearn_states import PREPROCESSORS
 
 _SELECTORS = (
     feature_selection.SelectKBest,
@@ -44,54 +44,6 @@ _CODES = (
     preprocessing.OrdinalEncoder,
 )
 _WORDS = ("drop", "passthrough")
-
-
-@lru_cache(maxsize=1)
-def describe_sklearn() -> None:
-    """Make the descriptions of scikit-learn's classes known to nearfold.state."""
-    describe_preprocessors()
-    describe(pipeline.Pipeline, State(_check_pipeline))
-    feature_names = list_of(names("*"))
-    describe(
-        pipeline.FeatureUnion,
-        State(
-            _check_union,
-            ("_transformers_feature_names_out",),
-            _transformers_feature_names_out=feature_names,
-        ),
-    )
-    describe(
-        compose.ColumnTransformer,
-        State(
-            _check_columns,
-            ("feature_names_in_", "_transformers_feature_names_out"),
-            n_features_in_=size("d", 1),
-            feature_names_in_=names("d"),
-            sparse_output_=flag(),
-            transformers_=list_of(_anything),
-            output_indices_=dict_of(_anything),
-            _columns=list_of(_anything),
-            _remainder=_anything,
-            _transformer_to_input_indices=dict_of(_anything),
-            _transformers_feature_names_out=array("w", "any"),
-        ),
-    )
-    selector = optional(_anything)
-    describe(
-        compose.make_column_selector,
-        State(pattern=optional(text()), dtype_include=selector, dtype_exclude=selector),
-    )
-    describe(
-        compose.TransformedTargetRegressor,
-        State(
-            _check_target,
-            ("feature_names_in_",),
-            feature_names_in_=names("d"),
-            regressor_=_anything,
-            transformer_=_anything,
-            _training_dim=number(1, 2, whole=True),
-        ),
-    )
 
 
 def _anything(value: Any, sizes: Sizes) -> None:
@@ -319,3 +271,44 @@ def _check_way_back(transformer: Any, y: Any) -> None:
         with np.errstate(all="ignore"):
             ends = function(np.array([y.min(), y.max()], dtype=np.float64))
         require(bool(np.isfinite(ends).all()), "transformer_: targets that overflow")
+
+
+_COMPOSITES: dict[type[Any], State] = {
+    pipeline.Pipeline: State(_check_pipeline),
+    pipeline.FeatureUnion: State(
+        _check_union,
+        ("_transformers_feature_names_out",),
+        _transformers_feature_names_out=list_of(names("*")),
+    ),
+    compose.ColumnTransformer: State(
+        _check_columns,
+        ("feature_names_in_", "_transformers_feature_names_out"),
+        n_features_in_=size("d", 1),
+        feature_names_in_=names("d"),
+        sparse_output_=flag(),
+        transformers_=list_of(_anything),
+        output_indices_=dict_of(_anything),
+        _columns=list_of(_anything),
+        _remainder=_anything,
+        _transformer_to_input_indices=dict_of(_anything),
+        _transformers_feature_names_out=array("w", "any"),
+    ),
+    compose.make_column_selector: State(
+        pattern=optional(text()), dtype_include=_anything, dtype_exclude=_anything
+    ),
+    compose.TransformedTargetRegressor: State(
+        _check_target,
+        ("feature_names_in_",),
+        feature_names_in_=names("d"),
+        regressor_=_anything,
+        transformer_=_anything,
+        _training_dim=number(1, 2, whole=True),
+    ),
+}
+
+
+@lru_cache(maxsize=1)
+def describe_sklearn() -> None:
+    """Make the descriptions of scikit-learn's classes known to nearfold.state."""
+    for cls, state in (PREPROCESSORS | _COMPOSITES).items():
+        describe(cls, state)

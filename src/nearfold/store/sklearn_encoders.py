@@ -12,7 +12,6 @@ from nearfold.state import (
     Sizes,
     State,
     array,
-    describe,
     flag,
     is_whole,
     list_of,
@@ -28,7 +27,7 @@ INPUTS: dict[str, Check] = {"n_features_in_": size("d", 1), "feature_names_in_":
 OPTIONAL_INPUTS = ("feature_names_in_",)
 
 
-def transformer(_also: Any = None, _optional: tuple[str, ...] = (), **fields: Check) -> State:
+def transformer(_also: Any = None, _optional: tuple[str, ...] = (), /, **fields: Check) -> State:
     """The state of a transformer: what it was given, and these fields."""
     return State(_also, (*OPTIONAL_INPUTS, *_optional), **INPUTS, **fields)
 
@@ -158,27 +157,26 @@ _ENCODER: dict[str, Check] = {
 }
 
 
-def describe_encoders() -> None:
-    """Make their descriptions known to nearfold.state."""
-    p = preprocessing
-    rare = tuple(_RARE)
-    one_hot: dict[str, Check] = {
-        "_n_features_outs": list_of(number(0, whole=True), "d"),
-        "_drop_idx_after_grouping": _DROPPED,
-        "drop_idx_": _DROPPED,
-    }
-    describe(p.OneHotEncoder, transformer(_check_one_hot, rare, **_ENCODER, **_RARE, **one_hot))
-    describe(
-        p.OrdinalEncoder,
-        transformer(_check_ordinal, rare, **_ENCODER, **_RARE, _missing_indices=_places),
-    )
-    describe(
-        p.KBinsDiscretizer,
-        transformer(
-            _check_bins,
-            ("_encoder",),
-            n_bins_=array("d", "i", least=1, most=2**20),
-            bin_edges_=_objects_of(array("*", ascending=True), "d"),
-            _encoder=nested(p.OneHotEncoder, d="d"),
-        ),
-    )
+_RARE_FIELDS = tuple(_RARE)
+_p = preprocessing
+ENCODERS: dict[type[Any], State] = {
+    _p.OneHotEncoder: transformer(
+        _check_one_hot,
+        _RARE_FIELDS,
+        **_ENCODER,
+        **_RARE,
+        _n_features_outs=list_of(number(0, whole=True), "d"),
+        _drop_idx_after_grouping=_DROPPED,
+        drop_idx_=_DROPPED,
+    ),
+    _p.OrdinalEncoder: transformer(
+        _check_ordinal, _RARE_FIELDS, **_ENCODER, **_RARE, _missing_indices=_places
+    ),
+    _p.KBinsDiscretizer: transformer(
+        _check_bins,
+        ("_encoder",),
+        n_bins_=array("d", "i", least=1, most=2**20),
+        bin_edges_=_objects_of(array("*", ascending=True), "d"),
+        _encoder=nested(_p.OneHotEncoder, d="d"),
+    ),
+}

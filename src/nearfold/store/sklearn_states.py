@@ -20,7 +20,6 @@ from nearfold.state import (
     State,
     any_of,
     array,
-    describe,
     flag,
     is_whole,
     labels,
@@ -30,12 +29,7 @@ from nearfold.state import (
     require,
     size,
 )
-from nearfold.store.sklearn_encoders import (
-    INPUTS,
-    OPTIONAL_INPUTS,
-    describe_encoders,
-    transformer,
-)
+from nearfold.store.sklearn_encoders import ENCODERS, INPUTS, OPTIONAL_INPUTS, transformer
 
 _TINY = 1e-165  # a standard deviation whose square is not zero
 _LARGEST = 1e154  # whose square is a number
@@ -120,121 +114,95 @@ def _check_function(values: dict[str, Any], sizes: Sizes) -> None:
 _SCALE = optional(array("d", above=_TINY))
 _SEEN = any_of(number(1), array("d", "number", least=0))
 _ROW = array("d", half=True)
-_COVARIANCE = {
+_COVARIANCE: dict[str, Check] = {
     "location_": _ROW,
     "covariance_": array("d d", symmetric=True),
     "precision_": optional(array("d d", symmetric=True)),
 }
 
 
-def describe_preprocessors() -> None:
-    """Make the descriptions of all of them known to nearfold.state."""
-    p = preprocessing
-    describe(p.Normalizer, transformer())
-    describe(p.Binarizer, transformer(_check_threshold))
-    describe(
-        p.StandardScaler,
-        transformer(
-            _needs(with_mean="mean_", with_std="scale_"),
-            n_samples_seen_=_SEEN,
-            mean_=optional(_ROW),
-            var_=optional(array("d", least=0)),
-            scale_=_SCALE,
-        ),
-    )
-    describe(
-        p.MinMaxScaler,
-        transformer(
-            _check_range,
-            n_samples_seen_=number(1),
-            scale_=array("d", above=_TINY, half=True),
-            min_=_ROW,
-            data_min_=_ROW,
-            data_max_=_ROW,
-            data_range_=array("d", least=0, half=True),
-        ),
-    )
-    describe(
-        p.MaxAbsScaler,
-        transformer(
-            n_samples_seen_=number(1),
-            max_abs_=array("d", least=0, half=True),
-            scale_=array("d", above=_TINY, half=True),
-        ),
-    )
-    needs = _needs(with_centering="center_", with_scaling="scale_")
-    describe(p.RobustScaler, transformer(needs, center_=optional(_ROW), scale_=_SCALE))
-    describe(
-        p.QuantileTransformer,
-        transformer(
-            n_quantiles_=size("q", 1),
-            references_=array("q", least=0, most=1, ascending=True),
-            quantiles_=array("q d", ascending=True),
-        ),
-    )
-    describe(
-        p.PowerTransformer,
-        transformer(
-            _needs(standardize="_scaler"),
-            ("_scaler",),
-            lambdas_=array("d", least=-_LARGEST_POWER, most=_LARGEST_POWER),
-            _scaler=nested(p.StandardScaler, d="d"),
-        ),
-    )
-    describe(p.FunctionTransformer, transformer(_check_function))
-    whole = number(0, whole=True)
-    describe(
-        p.PolynomialFeatures,
-        transformer(
-            _check_polynomial,
-            _min_degree=whole,
-            _max_degree=whole,
-            n_output_features_=whole,
-            _n_out_full=whole,
-        ),
-    )
-    describe(p.LabelEncoder, State(classes_=labels("c")))
-    describe_encoders()
-    _describe_selections()
-
-
-def _describe_selections() -> None:
-    indicator = State(
+_WHOLE = number(0, whole=True)
+_SCORES: dict[str, Check] = {
+    "scores_": array("d", finite=False),
+    "pvalues_": optional(array("d", finite=False)),
+}
+_p = preprocessing
+PREPROCESSORS: dict[type[Any], State] = {
+    **ENCODERS,
+    _p.Normalizer: transformer(),
+    _p.Binarizer: transformer(_check_threshold),
+    _p.StandardScaler: transformer(
+        _needs(with_mean="mean_", with_std="scale_"),
+        n_samples_seen_=_SEEN,
+        mean_=optional(_ROW),
+        var_=optional(array("d", least=0)),
+        scale_=_SCALE,
+    ),
+    _p.MinMaxScaler: transformer(
+        _check_range,
+        n_samples_seen_=number(1),
+        scale_=array("d", above=_TINY, half=True),
+        min_=_ROW,
+        data_min_=_ROW,
+        data_max_=_ROW,
+        data_range_=array("d", least=0, half=True),
+    ),
+    _p.MaxAbsScaler: transformer(
+        n_samples_seen_=number(1),
+        max_abs_=array("d", least=0, half=True),
+        scale_=array("d", above=_TINY, half=True),
+    ),
+    _p.RobustScaler: transformer(
+        _needs(with_centering="center_", with_scaling="scale_"),
+        center_=optional(_ROW),
+        scale_=_SCALE,
+    ),
+    _p.QuantileTransformer: transformer(
+        n_quantiles_=size("q", 1),
+        references_=array("q", least=0, most=1, ascending=True),
+        quantiles_=array("q d", ascending=True),
+    ),
+    _p.PowerTransformer: transformer(
+        _needs(standardize="_scaler"),
+        ("_scaler",),
+        lambdas_=array("d", least=-_LARGEST_POWER, most=_LARGEST_POWER),
+        _scaler=nested(_p.StandardScaler, d="d"),
+    ),
+    _p.FunctionTransformer: transformer(_check_function),
+    _p.PolynomialFeatures: transformer(
+        _check_polynomial,
+        _min_degree=_WHOLE,
+        _max_degree=_WHOLE,
+        n_output_features_=_WHOLE,
+        _n_out_full=_WHOLE,
+    ),
+    _p.LabelEncoder: State(classes_=labels("c")),
+    impute.MissingIndicator: State(
         _check_indicator,
         OPTIONAL_INPUTS,
         **INPUTS,
         _n_features=size("d", 1),
         features_=array("f", "i", below="d"),
         _precomputed=flag(),
-    )
-    describe(impute.MissingIndicator, indicator)
-    describe(
-        impute.SimpleImputer,
-        transformer(
-            _check_imputer,
-            statistics_=array("d", "any", finite=False),
-            _fit_dtype=dtype_of(*"fiubOUS"),
-            _fill_dtype=dtype_of(*"fiubOUS"),
-            indicator_=optional(nested(impute.MissingIndicator, d="d")),
-        ),
-    )
-    scores: dict[str, Check] = {
-        "scores_": array("d", finite=False),
-        "pvalues_": optional(array("d", finite=False)),
-    }
-    for univariate in (feature_selection.SelectKBest, feature_selection.SelectPercentile):
-        describe(univariate, transformer(None, (), **scores))
-    describe(feature_selection.VarianceThreshold, transformer(variances_=array("d", least=0)))
-    describe(
-        decomposition.TruncatedSVD,
-        transformer(
-            components_=array("k d"),
-            explained_variance_=array("k"),
-            explained_variance_ratio_=array("k"),
-            singular_values_=array("k", least=0),
-        ),
-    )
-    describe(covariance.EmpiricalCovariance, transformer(None, (), **_COVARIANCE))
-    describe(covariance.ShrunkCovariance, transformer(None, (), **_COVARIANCE))
-    for shrunk in (covariance.LedoitWolf, covariance.OAS):
-        describe(shrunk, transformer(None, (), **_COVARIANCE, shrinkage_=number(0, 1)))
+    ),
+    impute.SimpleImputer: transformer(
+        _check_imputer,
+        statistics_=array("d", "any", finite=False),
+        _fit_dtype=dtype_of(*"fiubOUS"),
+        _fill_dtype=dtype_of(*"fiubOUS"),
+        indicator_=optional(nested(impute.MissingIndicator, d="d")),
+    ),
+    feature_selection.SelectKBest: transformer(**_SCORES),
+    feature_selection.SelectPercentile: transformer(**_SCORES),
+    feature_selection.VarianceThreshold: transformer(variances_=array("d", least=0)),
+    decomposition.TruncatedSVD: transformer(
+        components_=array("k d"),
+        explained_variance_=array("k"),
+        explained_variance_ratio_=array("k"),
+        singular_values_=array("k", least=0),
+    ),
+    covariance.EmpiricalCovariance: transformer(**_COVARIANCE),
+    covariance.ShrunkCovariance: transformer(**_COVARIANCE),
+    covariance.LedoitWolf: transformer(**_COVARIANCE, shrinkage_=number(0, 1)),
+    covariance.OAS: transformer(**_COVARIANCE, shrinkage_=number(0, 1)),
+}

@@ -9,6 +9,7 @@ out (`layout.py`) and encoded (`encodings.py`) is detected. All of it can be giv
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -193,18 +194,11 @@ def suffix_format(name: str) -> tuple[str | None, bool]:
 
 def _without_sheet(path: Any) -> tuple[Any, str | None]:
     """A path such as book.xlsx#Sheet in its two parts."""
-    if isinstance(path, str | Path) and "#" in str(path) and not _exists(path):
+    if isinstance(path, str | Path) and "#" in str(path) and not os.path.exists(path):
         place, _, sheet = str(path).rpartition("#")
         if suffix_format(place)[0] == "xlsx":
             return place, sheet
     return path, None
-
-
-def _exists(path: str | Path) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _recognise(file: FileBytes) -> str:

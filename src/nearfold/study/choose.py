@@ -102,8 +102,7 @@ def choose_dimension(
     if rule not in ("cross_validation", "one_standard_error"):
         known = ["share", "parallel", "cross_validation", "one_standard_error"]
         raise InputError(Message("words.one_of", name="rule", value=repr(rule), known=known))
-    judge = judge_for_choice(table, n_neighbors, n_folds, n_repeats, random_state)
-    recipe = choose_recipe(judge, scale)
+    judge, recipe = judge_for_choice(table, n_neighbors, n_folds, n_repeats, scale, random_state)
     most = _most_dimensions(estimator, judge, recipe)
     tried = (
         np.unique(dimensions)
@@ -193,27 +192,24 @@ def prepared(table: StudyTable, scale: bool | None, seed: int) -> Array:
 
 
 def judge_for_choice(
-    table: StudyTable, k: int, n_folds: int, n_repeats: int | None, random_state: int
-) -> LearnerJudge:
-    """The learner whose held-out score decides: all rows take part, none is set aside."""
+    table: StudyTable, k: int, n_folds: int, n_repeats: int | None, scale: bool | None, seed: int
+) -> tuple[LearnerJudge, Recipe]:
+    """The learner whose held-out score decides (all rows take part, none is set aside), and how
+    columns are prepared: raw or scaled, as asked for, or whichever has the better score.
+    """
     if table.y is None:
         raise InputError(Message("choose.needs_y"))
     question = Question(n_neighbors=k, n_folds=n_folds, n_repeats=n_repeats, set_aside=False,
-                        random_state=random_state)  # fmt: skip
+                        random_state=seed)  # fmt: skip
     judge = make_judge(table, question)
     assert isinstance(judge, LearnerJudge)
-    return judge
-
-
-def choose_recipe(judge: LearnerJudge, scale: bool | None) -> Recipe:
-    """Raw or scaled columns: as asked for, or whichever has the better held-out score."""
     if scale is not None:
-        return SCALED if scale else RAW
+        return judge, SCALED if scale else RAW
     means = []
     for recipe in (RAW, SCALED):
         placed = [(judge.fit_and_transform(None, recipe, f, f.train), f) for f in judge.split.folds]
         means.append(np.mean([score_of(judge, p, f, p.train.shape[1]) for p, f in placed]))
-    return SCALED if means[1] > means[0] else RAW
+    return judge, SCALED if means[1] > means[0] else RAW
 
 
 def with_parameters(estimator: Any, **params: Any) -> Any:

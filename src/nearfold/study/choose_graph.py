@@ -25,7 +25,6 @@ from nearfold.run import steps
 from nearfold.study.choice import Choice, Curve, pick
 from nearfold.study.choose import (
     as_table,
-    choose_recipe,
     judge_for_choice,
     prepared,
     sampled,
@@ -73,10 +72,8 @@ def choose_neighbors(
     if rule == "connectivity":
         return _k_by_connectivity(prepared(table, scale, random_state))
     learner = estimator is None or is_learner(estimator)
-    judge = judge_for_choice(
-        sampled(table, random_state), n_neighbors, n_folds, n_repeats, random_state
-    )
-    recipe = choose_recipe(judge, scale)
+    some = sampled(table, random_state)
+    judge, recipe = judge_for_choice(some, n_neighbors, n_folds, n_repeats, scale, random_state)
     least = min(len(fold.train) for fold in judge.split.folds)
     tried = np.unique(neighbors if neighbors is not None else _neighbors_to_try(least))
     if len(tried) == 0 or tried[0] < 1 or tried[-1] >= least:
@@ -114,10 +111,8 @@ def choose_radius(
     if rule == "connectivity":
         X = prepared(table, scale, random_state)
         return _radius_by_connectivity(X, _smallest_radius(X, random_state))
-    judge = judge_for_choice(
-        sampled(table, random_state), n_neighbors, n_folds, n_repeats, random_state
-    )
-    recipe = choose_recipe(judge, scale)
+    some = sampled(table, random_state)
+    judge, recipe = judge_for_choice(some, n_neighbors, n_folds, n_repeats, scale, random_state)
     rows = judge.prepare.fitted(recipe, np.arange(len(judge.table)))[1]
     smallest = _smallest_radius(rows, random_state)
     wide = smallest * np.geomspace(1.05, 3.0, 8)

@@ -16,7 +16,7 @@ from nearfold.study.judges import Judge, PairJudge
 from nearfold.study.plain import AsJson, plain
 from nearfold.study.question import Status
 from nearfold.study.recipes import Recipe
-from nearfold.study.showing import ScoreValue, space_name
+from nearfold.study.showing import leaderboard_row
 from nearfold.study.trial import SpaceResult, TrialPlan
 from nearfold.study.verdict import Verdict
 
@@ -72,9 +72,7 @@ class Comparison(AsJson):
 
     def metric(self, name: str | None = None) -> str:
         """The metric of a space (default: the best) in which neighbours are near."""
-        result = self.result(name or self.best)
-        own = result.candidate.recipes
-        return own[result.chosen.recipe].metric if own else "euclidean"
+        return self.result(name or self.best).metric
 
     def leaderboard(self) -> Any:
         """A frame with one row per space, best first; pandas if it is installed, else polars."""
@@ -181,21 +179,14 @@ class Comparison(AsJson):
 
     def text(self, language: str = "en") -> str:
         """Leaderboard and answer as plain text."""
-        names = {s.name: space_name(s.name).text(language) for s in self.verdict.standings}
-        width = max(len(name) for name in names.values())
+        rows = [leaderboard_row(s, self.judge, language) for s in self.verdict.standings]
+        width = max(len(row["space"]) for row in rows)
         lines = []
-        for s in self.verdict.standings:
-            score = " " * 8
-            if s.score:
-                mean, low, high = (
-                    ScoreValue.of(v, self.judge).text(language)
-                    for v in (s.score.mean, s.score.low, s.score.high)
-                )
-                score = f"{mean:>8}  ({low} – {high})"
-            d = s.result.n_dimensions if len(s.result.scores) else "-"
+        for row, s in zip(rows, self.verdict.standings, strict=True):
+            interval = f"  ({row['interval']})" if row["interval"] else ""
             why = f": {s.result.trouble.text(language)}" if s.result.trouble else ""
-            ruling = s.verdict.shown.text(language)
-            lines.append(f"{names[s.name]:{width}}  d' {d!s:>4}  {score}  {ruling}{why}")
+            lines.append(f"{row['space']:{width}}  d' {row['dimensions']:>4}  "
+                         f"{row['held_out']:>8}{interval}  {row['verdict']}{why}")  # fmt: skip
         told = [self.headline, *self.details, *([self.final.told] if self.final else [])]
         return "\n".join([*lines, "", *(message.text(language) for message in told)])
 

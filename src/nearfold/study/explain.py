@@ -8,7 +8,7 @@ other model is asked: how many of a row's neighbours are lost when one column is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,34 +46,30 @@ class Explanation(AsJson):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
+
+        def by_column(values: Floats | None) -> dict[str, float] | None:
+            return None if values is None else dict(zip(self.columns, values, strict=True))
+
         found: dict[str, Any] = plain(
-            {
-                "weights": dict(zip(self.columns, self.weights.tolist(), strict=True)),
-                "low": None if self.low is None else dict(zip(self.columns, self.low, strict=True)),
-                "high": None
-                if self.high is None
-                else dict(zip(self.columns, self.high, strict=True)),
-                "exact": self.exact,
-                "about": self.about,
-            }
-        )
+            {"weights": by_column(self.weights), "low": by_column(self.low),
+             "high": by_column(self.high), "exact": self.exact, "about": self.about}
+        )  # fmt: skip
         return found
 
     def _repr_html_(self) -> str:
         from nearfold.study.html import paragraph, table
 
         rows = [
-            [name, f"{self.weights[i]:.4g}", self._interval(i)]
+            [name, f"{self.weights[i]:.4g}", self.interval(i)]
             for i, name in enumerate(self.columns[:40])
         ]
         return paragraph(self.about) + table(["column", "weight", "95 % interval"], rows)
 
-    def _interval(self, i: int) -> str:
-        return (
-            ""
-            if self.low is None or self.high is None
-            else f"{self.low[i]:.3g} – {self.high[i]:.3g}"
-        )
+    def interval(self, i: int) -> str:
+        """The interval of one column as it is written; empty if there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{self.low[i]:.3g} – {self.high[i]:.3g}"
 
 
 def explain_space(
@@ -98,9 +94,7 @@ def explain_space(
     if A is not None:
         return _by_shares(view, A, draw)
     rows = np.sort(draw.permutation(len(view.cells))[:_SAMPLE])
-    view = _View(
-        view.step, view.space, view.cells.take(rows), view.encoded[rows], view.origin, view.names
-    )
+    view = replace(view, cells=view.cells.take(rows), encoded=view.encoded[rows])
     tried = view.most_varied(_MOST_COLUMNS)
     k = max(1, min(n_neighbors, len(rows) - 1))
     before = nearest(view.placed(view.cells), None, k, "euclidean")[1]
@@ -164,9 +158,8 @@ def _by_shares(view: _View, A: Floats, draw: np.random.Generator) -> Explanation
     error = np.zeros(n)
     if len(view.encoded) >= 5 * _PARTS:
         order = np.array_split(draw.permutation(len(view.encoded)), _PARTS)
-        error = np.std([shares(view.encoded[part]) for part in order], axis=0, ddof=1) / np.sqrt(
-            _PARTS
-        )
+        spread = np.std([shares(view.encoded[part]) for part in order], axis=0, ddof=1)
+        error = spread / np.sqrt(_PARTS)
     return _ordered(view.names, whole, error, np.arange(n), True, Message("explain.exact"))
 
 

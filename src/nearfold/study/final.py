@@ -13,12 +13,12 @@ from nearfold.messages import Message
 from nearfold.notation import Floats, Ints
 from nearfold.study.candidates import build_model
 from nearfold.study.folds import Fold
-from nearfold.study.judges import Judge, Outcome, Placed
+from nearfold.study.judges import Judge, Placed
 from nearfold.study.recipes import Recipe
 from nearfold.study.showing import ScoreValue, space_name
 from nearfold.study.significance import Contrast, compare_to_reference
 from nearfold.study.trial import SpaceResult, TrialPlan, rows_to_fit, setting_for
-from nearfold.study.verdict import SIGNIFICANT, Verdict
+from nearfold.study.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FinalCheck:
     @property
     def holds(self) -> bool:
         """Whether the gain was seen there, too."""
-        return self.difference.difference > 0 and self.p < SIGNIFICANT
+        return self.difference.is_gain
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for the model card."""
@@ -96,7 +96,7 @@ def final_check(verdict: Verdict, plan: TrialPlan, recipe: Recipe) -> FinalCheck
     for name in (verdict.winner, verdict.reference):
         result = verdict.of(name).result
         model = fit_space(result, plan, fold.train, recipe)
-        psi.append(_on_rows(judge, result, model, fold, _metric(result, recipe)))
+        psi.append(_on_rows(judge, result, model, fold))
     contributions = np.array(psi)
     cluster = judge.clusters()
     contrast = compare_to_reference(
@@ -104,9 +104,8 @@ def final_check(verdict: Verdict, plan: TrialPlan, recipe: Recipe) -> FinalCheck
         test_train_ratio=0.0, seed=plan.question.random_state,
     )[0]  # fmt: skip
     ours, theirs = (float(np.nanmean(values)) for values in contributions)
-    holds = contrast.difference > 0 and contrast.p < SIGNIFICANT
     told = Message(
-        "study.final_holds" if holds else "study.final_fails",
+        "study.final_holds" if contrast.is_gain else "study.final_fails",
         n=len(aside),
         winner=space_name(verdict.winner),
         reference=space_name(verdict.reference),
@@ -117,16 +116,11 @@ def final_check(verdict: Verdict, plan: TrialPlan, recipe: Recipe) -> FinalCheck
     return FinalCheck(len(aside), ours, theirs, contrast, told)
 
 
-def _metric(result: SpaceResult, recipe: Recipe) -> str:
-    own = result.candidate.recipes
-    return own[result.chosen.recipe].metric if own else "euclidean"
-
-
-def _on_rows(judge: Judge, result: SpaceResult, model: Pipeline, fold: Fold, metric: str) -> Floats:
+def _on_rows(judge: Judge, result: SpaceResult, model: Pipeline, fold: Fold) -> Floats:
     """What the rows set aside add to the score, (1, n)."""
     inner = Pipeline(model.steps[1:]) if len(model.steps) > 1 else None
     step = model.steps[0][1]
     placed = Placed(judge.place_rows(step, inner, fold.train),
                     judge.place_rows(step, inner, fold.test), step)  # fmt: skip
-    outcome: Outcome = judge.evaluate(placed, fold, placed.train.shape[1], metric)[result.chosen.k]
-    return judge.contributions([(fold, outcome)])[:1]
+    outcomes = judge.evaluate(placed, fold, placed.train.shape[1], result.metric)
+    return judge.contributions([(fold, outcomes[result.chosen.k])])[:1]

@@ -105,7 +105,7 @@ def split_rows(
     if len(np.unique(unit)) < n_folds:
         raise InputError(Message("study.few_groups", n=len(np.unique(unit)), folds=n_folds))
     draw = np.random.default_rng(random_state)
-    stratum = np.zeros(n, dtype=np.int64) if label is None else _numbered(label)
+    stratum = np.zeros(n, dtype=np.int64) if label is None else numbered(label)
     away = np.zeros(n, dtype=bool)
     if aside:
         away = assign_folds(unit, stratum, _SET_ASIDE_SHARE, draw) == 0
@@ -132,7 +132,7 @@ def _split_in_time(time: Floats, group: Array | None, n_folds: int, aside: bool)
     if not np.isfinite(time).all():
         raise InputError(Message("study.time_gaps"))
     n = len(time)
-    moment = np.unique(time, return_inverse=True)[1].ravel()  # rows of one moment stay together
+    moment = numbered(time)  # rows of one moment stay together
     if moment.max() < n_folds:
         raise InputError(Message("study.few_times", n=int(moment.max()) + 1, folds=n_folds))
     order = np.argsort(moment, kind="stable")
@@ -171,12 +171,17 @@ def units(copies: Ints, group: Array | None) -> Ints:
     """A number for each row; rows that must stay together have the same one."""
     if group is None:
         return copies
+    a, b = numbered(copies), numbered(group)
+    n = int(a.max()) + 1
+    return joined(a, n + b, n + int(b.max()) + 1)
+
+
+def joined(a: Ints, b: Ints, n: int) -> Ints:
+    """For each link from a to b, the number of the set that links join, among n things."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    a, b = _numbered(copies), _numbered(group)
-    n_a, n_b = int(a.max()) + 1, int(b.max()) + 1
-    links = coo_array((np.ones(len(a)), (a, n_a + b)), shape=(n_a + n_b, n_a + n_b))
+    links = coo_array((np.ones(len(a)), (a, b)), shape=(n, n))
     return np.asarray(connected_components(links, directed=False)[1][a], dtype=np.int64)
 
 
@@ -226,7 +231,8 @@ def assign_folds(unit: Ints, stratum: Ints, n_folds: int, draw: np.random.Genera
     return fold[member]
 
 
-def _numbered(label: Array) -> Ints:
+def numbered(label: Array) -> Ints:
+    """0, 1, ... for the values of a vector, in their order."""
     return np.asarray(np.unique(label, return_inverse=True)[1].ravel(), dtype=np.int64)
 
 

@@ -35,16 +35,9 @@ class Headline:
             return Message("headline.no_better", score=self._score(base), what=self._what(),
                            reference=self._columns(base))  # fmt: skip
         top = verdict.of(verdict.winner)
-        assert top.difference is not None
-        return Message(
-            f"headline.winner.{self.judge.task.value}",
-            space=space_name(top.name),
-            d=top.result.n_dimensions,
-            what=self._what(),
-            score=self._score(top),
-            before=self._score(base),
-            reference=self._columns(base),
-        )
+        return Message(f"headline.winner.{self.judge.task.value}", space=space_name(top.name),
+                       d=top.result.n_dimensions, what=self._what(), score=self._score(top),
+                       before=self._score(base), reference=self._columns(base))  # fmt: skip
 
     def details(self) -> list[Message]:
         """What stands below the sentence."""
@@ -58,7 +51,7 @@ class Headline:
 
     def _chance(self) -> list[Message]:
         best = self.finished[0]
-        chance = ScoreValue.of(self.verdict.chance or 0.0, self.judge)
+        chance = self._value(self.verdict.chance or 0.0)
         n = len(self.judge.split.judged)
         return [Message("details.chance", space=space_name(best.name), score=self._score(best),
                         measure=self._measure(best), chance=chance, n=n)]  # fmt: skip
@@ -67,19 +60,10 @@ class Headline:
         gain = top.difference
         assert gain is not None
         assert top.score is not None
-        lines = [
-            Message(
-                "details.gain",
-                measure=self._measure(top),
-                low=ScoreValue.of(top.score.low, self.judge),
-                high=ScoreValue.of(top.score.high, self.judge),
-                gain=ScoreValue.of(gain.difference, self.judge, gain=True),
-                gain_low=ScoreValue.of(gain.low, self.judge, gain=True),
-                gain_high=ScoreValue.of(gain.high, self.judge, gain=True),
-                p=show_p(gain.p),
-                n=self.verdict.n_compared,
-            )
-        ]
+        lines = [Message("details.gain", measure=self._measure(top), p=show_p(gain.p),
+                         low=self._value(top.score.low), high=self._value(top.score.high),
+                         gain=self._gain(gain.difference), gain_low=self._gain(gain.low),
+                         gain_high=self._gain(gain.high), n=self.verdict.n_compared)]  # fmt: skip
         lines += self._scaling(top) + self._ties(top)
         if len(self.judge.split.set_aside) == 0:
             lines.append(Message("details.optimistic"))
@@ -87,17 +71,12 @@ class Headline:
 
     def _scaling(self, top: Standing) -> list[Message]:
         """Whether scaling the columns gives nearly all of the gain over raw ones."""
-        names = {s.name: s for s in self.finished}
-        if "raw" not in names or "scaled" not in names or top.name == "scaled":
+        scores = {s.name: s.score.mean for s in self.finished if s.score}
+        if not {"raw", "scaled"} <= set(scores) or top.name == "scaled":
             return []
-        raw, scaled = names["raw"].score, names["scaled"].score
-        assert raw is not None
-        assert scaled is not None
-        assert top.score is not None
-        whole = top.score.mean - raw.mean
-        if whole > 0 and scaled.mean - raw.mean >= _NEARLY_ALL * whole:
-            return [Message("details.scaling", score=ScoreValue.of(scaled.mean, self.judge),
-                            raw=ScoreValue.of(raw.mean, self.judge))]  # fmt: skip
+        raw, scaled, whole = scores["raw"], scores["scaled"], scores[top.name] - scores["raw"]
+        if whole > 0 and scaled - raw >= _NEARLY_ALL * whole:
+            return [Message("details.scaling", score=self._value(scaled), raw=self._value(raw))]
         return []
 
     def _ties(self, top: Standing) -> list[Message]:
@@ -113,27 +92,20 @@ class Headline:
         base = self.verdict.of(self.verdict.reference)
         assert base.score is not None
         lines = [Message("details.reference", measure=self._measure(base), score=self._score(base),
-                         low=ScoreValue.of(base.score.low, self.judge),
-                         high=ScoreValue.of(base.score.high, self.judge))]  # fmt: skip
+                         low=self._value(base.score.low),
+                         high=self._value(base.score.high))]  # fmt: skip
         gains = [s for s in self.finished if s.difference and s.difference.difference > 0]
         if gains:
             most = max(gains, key=lambda s: s.difference.difference if s.difference else 0.0)
             assert most.difference is not None
-            lines.append(
-                Message(
-                    "details.largest_gain",
-                    space=space_name(most.name),
-                    gain=ScoreValue.of(most.difference.difference, self.judge, gain=True),
-                    low=ScoreValue.of(most.difference.low, self.judge, gain=True),
-                    high=ScoreValue.of(most.difference.high, self.judge, gain=True),
-                    n=self.verdict.n_compared,
-                )
-            )
-        if (self.verdict.detectable or 0.0) >= _LEAST_GAIN:
-            detectable = ScoreValue.of(self.verdict.detectable or 0.0, self.judge, gain=True)
-            lines.append(
-                Message("details.detectable", n=len(self.judge.split.judged), gain=detectable)
-            )
+            gain = most.difference
+            lines += [Message("details.largest_gain", space=space_name(most.name),
+                              gain=self._gain(gain.difference), low=self._gain(gain.low),
+                              high=self._gain(gain.high), n=self.verdict.n_compared)]  # fmt: skip
+        detectable = self.verdict.detectable or 0.0
+        if detectable >= _LEAST_GAIN:
+            n = len(self.judge.split.judged)
+            lines.append(Message("details.detectable", n=n, gain=self._gain(detectable)))
         return lines + self._smaller(base)
 
     def _smaller(self, base: Standing) -> list[Message]:
@@ -151,9 +123,15 @@ class Headline:
         return [Message("details.smaller", space=space_name(least.name), score=self._score(least),
                         d=least.result.n_dimensions, of=base.result.n_dimensions)]  # fmt: skip
 
+    def _value(self, score: float) -> ScoreValue:
+        return ScoreValue.of(score, self.judge)
+
+    def _gain(self, difference: float) -> ScoreValue:
+        return ScoreValue.of(difference, self.judge, gain=True)
+
     def _score(self, standing: Standing) -> ScoreValue:
         assert standing.score is not None
-        return ScoreValue.of(standing.score.mean, self.judge)
+        return self._value(standing.score.mean)
 
     def _measure(self, standing: Standing) -> Message:
         """What the score is, and of which learner."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nearfold.study.inline_picture import space_svg
-from nearfold.study.showing import ScoreValue, show_p, space_name
+from nearfold.study.showing import leaderboard_row
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -30,22 +30,13 @@ def paragraph(text: Any, strong: bool = False) -> str:
 
 def comparison_html(found: Any) -> str:
     """The answer, the leaderboard and the picture of a comparison."""
-    rows = []
-    for s in found.verdict.standings:
-        done = len(s.result.scores) > 0
-        score = ScoreValue.of(s.score.mean, found.judge) if s.score else ""
-        ends = [s.score.low, s.score.high] if s.score else []
-        interval = " – ".join(str(ScoreValue.of(end, found.judge)) for end in ends)
-        gain = (
-            ScoreValue.of(s.difference.difference, found.judge, gain=True) if s.difference else ""
-        )
-        rows.append([space_name(s.name), s.result.n_dimensions if done else "", score, interval,
-                     gain, show_p(s.p).lstrip("= "), s.verdict.shown])  # fmt: skip
+    shown = [leaderboard_row(s, found.judge) for s in found.verdict.standings]
+    keys = ["space", "dimensions", "held_out", "interval", "difference", "p", "verdict"]
     heads = ["space", "d'", str(found.judge.score_name), "95 % interval", "difference", "p", ""]
     told = [*found.details, *([found.final.told] if found.final else [])]
     return (
         paragraph(found.headline, strong=True)
         + "".join(paragraph(line) for line in told)
-        + table(heads, rows)
+        + table(heads, [[row[key] for key in keys] for row in shown])
         + space_svg(found)
     )

@@ -23,7 +23,7 @@ from nearfold.errors import InputError
 from nearfold.inputs import refuse_extreme
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
-from nearfold.study.folds import groups_of_equal_rows
+from nearfold.study.folds import groups_of_equal_rows, numbered
 from nearfold.study.question import Task
 from nearfold.study.sides import group_beside, group_in, time_beside, time_in
 from nearfold.study.table import read_rows
@@ -53,6 +53,11 @@ class TableOptions:
     separator: str | None = None
     decimal: str | None = None
     header: bool | None = None
+
+    def reading(self) -> dict[str, Any]:
+        """What `read_table` takes."""
+        names = ("format", "encoding", "separator", "decimal", "header", "na")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +144,7 @@ def open_table(
     copies = groups_of_equal_rows(X)
     if y is not None:
         y, task = check_targets(y, len(X), task)
-        copies = groups_of_equal_rows(
-            np.column_stack([copies, np.unique(y, return_inverse=True)[1]])
-        )
+        copies = groups_of_equal_rows(np.column_stack([copies, numbered(y)]))
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
         options.missing, group_beside(options.group, len(X)), time_beside(options.time, len(X)),
@@ -181,7 +184,7 @@ def _without_gaps(X: Floats, y: Any, task: str | None, options: TableOptions) ->
 def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> StudyTable:
     from nearfold.store.tables import read_table
 
-    table = read_table(data, **_reading(options))
+    table = read_table(data, **options.reading())
     frame, source = locate_images(table.frame, data), table.source
     notices: list[Message] = list(source.notices)
     schema = infer_schema(
@@ -229,11 +232,6 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         time_in(frame, schema) if time is None else time[kept],
         ids, source, schema, _shown(frame, schema), tuple(notices), n_given,
     )  # fmt: skip
-
-
-def _reading(options: TableOptions) -> dict[str, Any]:
-    names = ("format", "encoding", "separator", "decimal", "header", "na")
-    return {name: getattr(options, name) for name in names}
 
 
 def _largest(numbers: Floats) -> float:

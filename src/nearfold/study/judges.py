@@ -17,7 +17,7 @@ from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.metrics.pairs import PairsMixin
 from nearfold.notation import Array, Floats, Ints
-from nearfold.study.folds import Fold, Split, units
+from nearfold.study.folds import Fold, Split, joined, units
 from nearfold.study.intake import StudyTable
 from nearfold.study.learner import nearest, neighbor_predictions
 from nearfold.study.question import Task
@@ -75,24 +75,25 @@ class Judge:
         step, train, test = self.prepare.fold(recipe, fold)
         if model is None:
             return Placed(_as_array(train), _as_array(test), step)
-        y = self.labels_for(fit_rows, model) if supervised else None
+        known = self._known(fit_rows, model, supervised)
         if len(fit_rows) < len(fold.train) or not hasattr(model, "fit_transform"):
-            some = train[np.searchsorted(fold.train, fit_rows)]
-            model.fit(some) if y is None else model.fit(some, y)
-            placed = _as_array(model.transform(train))
+            model.fit(train[np.searchsorted(fold.train, fit_rows)], *known)
+            placed = model.transform(train)
         else:
-            placed = _as_array(
-                model.fit_transform(train) if y is None else model.fit_transform(train, y)
-            )
-        return Placed(placed, _as_array(model.transform(test)), step)
+            placed = model.fit_transform(train, *known)
+        return Placed(_as_array(placed), _as_array(model.transform(test)), step)
+
+    def _known(self, rows: Ints, model: Any, supervised: bool) -> list[Array]:
+        """What is given to `fit` beside these rows; not all transformers take None for a label."""
+        y = self.labels_for(rows, model) if supervised else None
+        return [] if y is None else [y]
 
     def fit(self, model: Any, recipe: Recipe, rows: Ints, fit_rows: Ints, supervised: bool) -> Any:
         """Fit a preparation on these rows and a model on some of them; returns the preparation."""
         step, prepared = self.prepare.fitted(recipe, rows)
         if model is not None:
-            y = self.labels_for(fit_rows, model) if supervised else None
             some = prepared[np.searchsorted(rows, fit_rows)]
-            model.fit(some) if y is None else model.fit(some, y)
+            model.fit(some, *self._known(fit_rows, model, supervised))
         return step
 
     def place_rows(self, step: Any, model: Any, rows: Ints) -> Floats:
@@ -340,11 +341,9 @@ class PairJudge(Judge):
 
     def clusters(self) -> Array:
         """Pairs that share rows."""
-        from nearfold.study.pair_folds import joined_rows
-
-        joined = joined_rows(self.pairs, len(self.table))
-        few = len(np.unique(joined)) < 20  # nearly all are linked: then by the first row alone
-        return self.pairs[:, 0] if few else joined
+        groups = joined(self.pairs[:, 0], self.pairs[:, 1], len(self.table))
+        few = len(np.unique(groups)) < 20  # nearly all are linked: then by the first row alone
+        return self.pairs[:, 0] if few else groups
 
     def independent_rows(self) -> float:
         """Twice the pairs of the rarer kind among those judged."""

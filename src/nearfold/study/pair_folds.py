@@ -15,7 +15,7 @@ import numpy as np
 from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Array, Ints
-from nearfold.study.folds import Fold, Split, split_rows
+from nearfold.study.folds import Fold, Split, joined, split_rows
 
 _HALVINGS = 5
 _LEAST = 5  # pairs of each kind, to learn from and to judge by
@@ -32,17 +32,11 @@ def split_pairs(
     **_: Any,
 ) -> Split:
     """Folds of pairs, by number; no row is on both sides."""
-    group = joined_rows(pairs, n)
+    group = joined(pairs[:, 0], pairs[:, 1], n)
     largest = int(np.bincount(group).max())
     if largest * 2 * n_folds <= len(pairs):
-        folds = split_rows(
-            group,
-            alike,
-            n_folds=n_folds,
-            n_repeats=n_repeats,
-            set_aside=False,
-            random_state=random_state,
-        ).folds
+        folds = split_rows(group, alike, n_folds=n_folds, n_repeats=n_repeats, set_aside=False,
+                           random_state=random_state).folds  # fmt: skip
         notices: list[Message] = []
     else:
         folds = _halves(pairs, n, _HALVINGS if n_repeats is None else n_repeats, random_state)
@@ -63,15 +57,6 @@ def _halves(pairs: Ints, n: int, repeats: int, seed: int) -> tuple[Fold, ...]:
         sides = np.flatnonzero((a == 0) & (b == 0)), np.flatnonzero((a == 1) & (b == 1))
         folds += [Fold(*sides, repeat), Fold(*sides[::-1], repeat)]
     return tuple(folds)
-
-
-def joined_rows(pairs: Ints, n: int) -> Ints:
-    """For each pair, the number of the set of rows that pairs join."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(links, directed=False)[1][pairs[:, 0]], dtype=np.int64)
 
 
 def _refuse_few(alike: Array) -> None:

@@ -45,6 +45,27 @@ def show_p(p: float | None) -> str:
     return "" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
+def leaderboard_row(standing: Any, judge: Any, language: str = "en") -> dict[str, str]:
+    """A space's line of the leaderboard, as texts by column."""
+    r, gain = standing.result, standing.difference
+    done, score = len(r.scores) > 0, standing.score
+    ends = [score.low, score.high] if score and np.isfinite(score.low) else []
+    signed = "" if gain is None else f"{gain.difference:+.3f}"
+    if gain is not None and judge.is_share:
+        signed = f"{100 * gain.difference:+.1f}"
+    return {
+        "space": space_name(standing.name).text(language),
+        "dimensions": str(r.n_dimensions) if done else "-",
+        "k": str(r.n_neighbors) if done and r.n_neighbors else "",
+        "held_out": ScoreValue.of(score.mean, judge).text(language) if score else "",
+        "interval": " – ".join(ScoreValue.of(end, judge).text(language) for end in ends),
+        "difference": signed,
+        "p": show_p(standing.p).replace("= ", "").replace("< ", "<"),
+        "verdict": standing.verdict.shown.text(language),
+        "fit": f"{r.fit_seconds / max(1, len(r.scores)):.2f} s",
+    }
+
+
 def space_name(name: str) -> Message:
     """A space by its name, with its Chinese name in Chinese."""
     known = f"method.{name}"

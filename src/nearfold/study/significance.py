@@ -62,7 +62,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearfold.notation import Array, Floats, Ints
-from nearfold.study.sign_flips import largest_by_chance
+from nearfold.study.folds import numbered
+from nearfold.study.sign_flips import SIGNIFICANT, largest_by_chance
 
 _SHARED_ROWS = 1.5  # variance of a difference per that of independent outcomes
 _OWN_NOISE, _MEAN_NOISE = 3.0, 1.5  # standard errors that unstable training must be beyond
@@ -80,6 +81,16 @@ class Contrast:
     high: float
     p: float  # adjusted for the number of spaces, two-sided
     detectable: float  # smallest gain these rows would have shown with 80 % power
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether there is a difference, at the level of 5 %."""
+        return self.p < SIGNIFICANT
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the space is better."""
+        return self.difference > 0 and self.is_significant
 
 
 @dataclass(frozen=True)
@@ -219,13 +230,13 @@ def _spread(
     rows = judged.any(axis=0)
     d, judged, fold = d[:, :, rows], judged[:, rows], np.asarray(fold)[:, rows]
     n = d.shape[2]
-    code = np.arange(n) if cluster is None else _numbered(np.asarray(cluster)[rows])
+    code = np.arange(n) if cluster is None else numbered(np.asarray(cluster)[rows])
     per_row = np.where(judged, d, 0.0).sum(axis=1) / judged.sum(axis=0)
     mean = per_row.mean(axis=1)
     sums = _sum_by(per_row, code)
     left = sums - sums.mean(axis=1, keepdims=True)  # as flips have it: sum D^2 - (sum D)^2 / G
     if stratum is not None:
-        group = _numbered(np.asarray(stratum)[rows])
+        group = numbered(np.asarray(stratum)[rows])
         left = _sum_by(per_row - (_sum_by(per_row, group) / np.bincount(group))[:, group], code)
     squares = (left**2).sum(axis=1)
     variance = factor * (squares + _one_more(sums)) / n**2
@@ -240,10 +251,6 @@ def _one_more(sums: Floats) -> Floats:
     squares, differing = (sums**2).sum(axis=1), (sums != 0).sum(axis=1)
     usual = squares.sum() / max(1, differing.sum())
     return np.where(differing > 0, squares / np.maximum(differing, 1), usual)
-
-
-def _numbered(labels: Array) -> Ints:
-    return np.asarray(np.unique(labels, return_inverse=True)[1].ravel(), dtype=np.int64)
 
 
 def _sum_by(values: Floats, code: Ints) -> Floats:
@@ -279,7 +286,7 @@ def _fold_excess(d: Floats, fold: Ints, code: Ints) -> Floats:
 
 def _fold_mean(values: Floats, code: Ints) -> tuple[Floats, Floats]:
     """Means of (S, n) values, and their variance over the draw of clusters."""
-    member = _numbered(code)
+    member = numbered(code)
     mean = values.mean(axis=1)
     left = _sum_by(values - mean[:, None], member)
     few = left.shape[1] / max(1, left.shape[1] - 1)

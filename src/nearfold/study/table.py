@@ -19,6 +19,7 @@ from nearfold.columns.cells import Cells
 from nearfold.inputs import check_rows
 from nearfold.messages import Message
 from nearfold.notation import Array, Ints
+from nearfold.study.folds import numbered
 
 _COPIES = 6
 _SHARE = 2  # copies take at most 1 / _SHARE of the budget
@@ -56,7 +57,7 @@ def sample_by_class(label: Array | None, n: int, most: int, draw: np.random.Gene
         return np.arange(n)
     if label is None:
         return np.sort(draw.choice(n, most, replace=False))
-    number = np.unique(label, return_inverse=True)[1].ravel()
+    number = numbered(label)
     order = draw.permutation(n)
     order = order[np.argsort(number[order], kind="stable")]
     size = np.bincount(number)

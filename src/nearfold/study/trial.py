@@ -115,6 +115,12 @@ class SpaceResult:
         return Z[:, : self.n_dimensions] if self.candidate.nests else Z
 
     @property
+    def metric(self) -> str:
+        """In which neighbours are near."""
+        own = self.candidate.recipes
+        return own[self.chosen.recipe].metric if own else "euclidean"
+
+    @property
     def fold_scores(self) -> Floats:
         """The score of each fold as the others chose it."""
         return np.array([outcome.score for outcome in self.outcomes])

@@ -29,8 +29,6 @@ from nearfold.study.significance import (
 )
 from nearfold.study.trial import SpaceResult
 
-SIGNIFICANT = 0.05
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -109,11 +107,7 @@ class _Rows:
         if self.chance is None or not self.names:
             return set(self.names)
         found = above_chance(self.psi, self.chance, self.fold, **self.options())
-        return {
-            n
-            for n, c in zip(self.names, found, strict=True)
-            if c.difference > 0 and c.p < SIGNIFICANT
-        }
+        return {name for name, c in zip(self.names, found, strict=True) if c.is_gain}
 
 
 def _folds_of_rows(judge: Judge) -> Ints:
@@ -168,7 +162,7 @@ def _standing(
     if difference is None:
         return Standing(result, score, None, Ruling.REFERENCE)
     ruling = Ruling.NOT_SHOWN
-    if difference.p < SIGNIFICANT:
+    if difference.is_significant:
         ruling = Ruling.BETTER if difference.difference > 0 else Ruling.WORSE
     return Standing(result, score, difference, ruling)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from types import TracebackType
+
+import psutil
 
 from nearfold.columns.cells import Cells
 from nearfold.errors import Cancelled
@@ -58,48 +57,29 @@ class Deadline:
 class PeakMemory:
     """`with PeakMemory() as peak: ...; peak.bytes`: how much memory the work took at most.
 
-    A thread looks every few milliseconds; None where the system does not tell (no /proc).
+    A thread looks every few milliseconds.
     """
 
     _EVERY = 0.005
 
     def __init__(self) -> None:
-        self.bytes: int | None = None
+        self.bytes = 0
+        self._process = psutil.Process()
+        self._before = self._process.memory_info().rss
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> PeakMemory:
-        self._before = resident_bytes()
-        self._most = self._before
-        if self._before is not None:
-            self._thread.start()
+        self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
-        if self._before is not None and self._most is not None:
-            self._thread.join()
-            self.bytes = max(0, self._most - self._before)
+        self._thread.join()
 
     def _look(self) -> None:
         while not self._stop.wait(self._EVERY):
-            now = resident_bytes()
-            if now is not None and self._most is not None:
-                self._most = max(self._most, now)
-
-
-def resident_bytes() -> int | None:
-    """Memory this process holds now."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
+            self.bytes = max(self.bytes, self._process.memory_info().rss - self._before)
 
 
 @contextmanager
