@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nearfold.errors import InputError
@@ -78,6 +78,8 @@ def write(columns, names, separator, quoting, end):
     end=st.sampled_from(["\n", "\r\n"]),
 )
 def test_what_pythons_csv_writes_is_read_back(columns, separator, quoting, end):
+    # Of one column, a last line of spaces is taken as the end of the file, not as a row.
+    assume(len(columns) > 1 or columns[0][-1].strip(" "))
     names = [f"n{i}" for i in range(len(columns))]
     text = write(columns, names, separator, quoting, end)
     got = values(text, separator=separator, decimal=".", header=True)
