@@ -6,6 +6,7 @@ import pytest
 import nearfold.graph.paths as paths
 from nearfold.errors import InputError
 from nearfold.graph import all_geodesics, from_edges, graph_of_lists, tree_from
+from nearfold.methods.landmark_mds import spread_landmarks
 from nearfold.neighbors import build_index
 
 ROUTES = {"scipy": 10**9, "kernels": 0}
@@ -195,3 +196,26 @@ def test_lengths_beside_which_others_would_vanish_are_refused():
     graph = from_edges(np.array([0, 1]), np.array([1, 2]), np.array([1e-300, 1.0]), 3)
     with pytest.raises(InputError, match="290 orders of magnitude"):
         all_geodesics(graph, np.float64)
+
+
+@pytest.mark.parametrize("X", [cloud(200), with_duplicates(50)], ids=["cloud", "duplicates"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("lanes", [1, 7, 64])
+def test_spread_nodes_are_those_of_whole_trees_to_the_last_bit(monkeypatch, X, dtype, lanes):
+    monkeypatch.setattr(paths, "_SMALL", 0)
+    monkeypatch.setattr(paths, "_LANES", lanes)
+    graph = k_graph(X, 6)
+    assert graph.components()[0] == 1
+    lengths = graph.lengths.astype(dtype)
+    nodes = paths.spread_nodes(graph, lengths, 30)
+    D = paths.geodesics_from(graph, lengths, nodes, n_jobs=2)
+    want, trees = spread_landmarks(lambda i: tree_from(graph, i, lengths)[0], graph.n, 30, dtype)
+    np.testing.assert_array_equal(nodes, want)
+    np.testing.assert_array_equal(D, trees)
+
+
+def test_few_lanes_where_the_budget_is_small(monkeypatch):
+    monkeypatch.setattr(paths, "get_memory", lambda: 1e6)
+    assert paths._lanes_that_fit(100_000, 4, 2) == 1
+    monkeypatch.setattr(paths, "get_memory", lambda: 1e12)
+    assert paths._lanes_that_fit(100_000, 4, 2) == 64

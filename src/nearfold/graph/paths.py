@@ -6,6 +6,7 @@ together (kernels/paths.py): on two cores ten times SciPy's Dijkstra on 10,000 M
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra as scipy_dijkstra
 from scipy.sparse.csgraph import floyd_warshall
 
+from nearfold.blocks import get_memory
 from nearfold.errors import InputError
 from nearfold.graph.build import Graph
-from nearfold.notation import Array, Floats
-from nearfold.run import map_in_order, thread_count
+from nearfold.notation import Array, Floats, Ints
+from nearfold.run import map_in_order, steps, thread_count
 
 _SMALL = 1500  # nodes: JIT compilation dominates below this size
 _LANES = 64  # sources relaxed together: a cache line of lanes or more, as measured
@@ -30,7 +32,7 @@ def all_geodesics(graph: Graph, dtype: Any, n_jobs: int | None = None, method: s
 
     `method` is "D" (Dijkstra) or "FW" (Floyd and Warshall).
     """
-    if method == "FW" or graph.n <= _SMALL:
+    if method == "FW" or is_small(graph):
         solve = floyd_warshall if method == "FW" else scipy_dijkstra
         matrix, exponent = _for_scipy(graph, graph.lengths)
         return _unscaled(solve(matrix, directed=False), exponent).astype(dtype, copy=False)
@@ -57,12 +59,68 @@ def geodesics_bytes(n: int, itemsize: int, method: str = "D", n_jobs: int | None
     return itemsize * n * (n + thread_count(n_jobs) * (_LANES + 4.0))
 
 
+def is_small(graph: Graph) -> bool:
+    """Whether SciPy finds the paths of a graph sooner than our kernels are compiled."""
+    return graph.n <= _SMALL
+
+
+def spread_nodes(graph: Graph, lengths: Floats, count: int) -> Ints:
+    """`count` nodes, each the farthest from those before it."""
+    from nearfold.kernels.paths import lower_from
+
+    nearest = np.full(graph.n, np.inf, dtype=lengths.dtype)
+    order, parent = (np.empty(graph.n, dtype=np.int32) for _ in range(2))
+    nodes = np.zeros(count, dtype=np.int64)
+    for i in steps(range(count), "landmarks"):
+        if i > 0:
+            nodes[i] = np.argmax(nearest)
+        source = np.int32(nodes[i])
+        lower_from(graph.first, graph.neighbours, lengths, source, nearest, order, parent)
+        nearest[source] = -1.0  # never twice, even among duplicates
+    return nodes
+
+
+def geodesics_from(graph: Graph, lengths: Floats, nodes: Ints, n_jobs: int | None = None) -> Floats:
+    """Geodesics (n, len(nodes)) to some nodes of a connected graph."""
+    from nearfold.kernels.paths import relax_together
+
+    D = np.empty((graph.n, len(nodes)), dtype=lengths.dtype)
+    lanes = _lanes_that_fit(graph.n, lengths.itemsize, n_jobs)
+
+    def relax(group: Ints) -> None:
+        sources = nodes[group].astype(np.int32)
+        relax_together(graph.first, graph.neighbours, lengths, sources, D.T, group)
+
+    groups = _close_groups(graph, lengths, nodes, lanes)
+    total = -(-len(nodes) // lanes)
+    for _ in map_in_order(relax, groups, n_jobs=n_jobs, label="geodesics", total=total):
+        pass
+    return D
+
+
+def _close_groups(graph: Graph, lengths: Floats, nodes: Ints, lanes: int) -> Iterator[Ints]:
+    """All places in `nodes`, in groups: the first that is left, and those nearest to it."""
+    left = np.arange(len(nodes))
+    while len(left):
+        distance = tree_from(graph, int(nodes[left[0]]), lengths)[0][nodes[left]]
+        distance[0] = -1.0  # itself, even among duplicates
+        order = np.argsort(distance, kind="stable")
+        yield left[order[:lanes]]
+        left = np.sort(left[order[lanes:]])
+
+
+def _lanes_that_fit(n: int, itemsize: int, n_jobs: int | None) -> int:
+    """Lanes for which all threads together take a tenth of the budget; changes no result."""
+    room = get_memory() / 10 / (float(itemsize) * n * thread_count(n_jobs))
+    return int(np.clip(room - 4, 1, _LANES))
+
+
 def tree_from(
     graph: Graph, source: int, lengths: Floats | None = None
 ) -> tuple[Floats, Array, Array]:
     """Geodesics from one node, the reached nodes by distance, and the parents of the tree."""
     lengths = graph.lengths if lengths is None else lengths
-    if graph.n <= _SMALL:
+    if is_small(graph):
         matrix, exponent = _for_scipy(graph, lengths)
         D, parent = scipy_dijkstra(matrix, directed=False, indices=source, return_predecessors=True)
         parent = np.where(parent < 0, -1, parent).astype(np.int32)

@@ -14,19 +14,18 @@ from nearfold.kernels.compile import kernel
 
 
 @kernel
-def dijkstra(
+def lower_from(
     first: Any, neighbours: Any, lengths: Any, source: Any, distance: Any, order: Any, parent: Any
 ) -> int:
-    """Distances (n,) from one source, nodes (n,) in the order they are settled, tree parents (n,).
+    """Dijkstra's algorithm with a further source: `distance` (n,) becomes that to the nearest.
 
-    A heap with four children per node, each node in it at most once. Returns how many nodes are
-    reached; the others get inf, and their parent stays -1.
+    Only nodes that are nearer to the new source are visited: a path through any other is no
+    shorter than that from the source before, also when rounded. A heap with four children per
+    node, each node in it at most once. Returns how many nodes were visited; they are in `order`.
     """
     n = first.shape[0] - 1
     heap = np.empty(n, dtype=np.int32)
     place = np.full(n, -1, dtype=np.int32)  # in the heap; -1: not seen yet, -2: settled
-    distance[:] = np.inf
-    parent[:] = -1
     distance[source] = 0.0
     heap[0] = source
     size = 1
@@ -73,6 +72,19 @@ def dijkstra(
                 heap[at] = u
                 place[u] = at
     return settled
+
+
+@kernel
+def dijkstra(
+    first: Any, neighbours: Any, lengths: Any, source: Any, distance: Any, order: Any, parent: Any
+) -> int:
+    """Distances (n,) from one source, nodes (n,) in the order they are settled, tree parents (n,).
+
+    Returns how many nodes are reached; the others get inf, and their parent stays -1.
+    """
+    distance[:] = np.inf
+    parent[:] = -1
+    return lower_from(first, neighbours, lengths, source, distance, order, parent)
 
 
 @kernel

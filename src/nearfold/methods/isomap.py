@@ -111,7 +111,7 @@ def isomap(
         whole = len(rows) == connected.graph.n
         graph = connected.graph if whole else connected.graph.part(rows)
         if landmarks is not None and landmarks <= len(rows):
-            pieces.append(embed_by_landmarks(rows, graph, k, dtype, landmarks))
+            pieces.append(embed_by_landmarks(rows, graph, k, dtype, landmarks, n_jobs))
         else:
             pieces.append(embed_exactly(rows, graph, k, dtype, tol, method, n_jobs))
     return pieces

@@ -8,7 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from nearfold.graph import ConnectedGraph, Graph, tree_from
-from nearfold.graph.paths import geodesics_bytes
+from nearfold.graph.paths import (
+    geodesics_bytes,
+    geodesics_from,
+    is_small,
+    spread_nodes,
+)
 from nearfold.inputs import refuse_extreme
 from nearfold.linalg.krylov import lanczos_bytes
 from nearfold.methods.isomap_extension import Piece
@@ -42,12 +47,18 @@ def count_landmarks(
     )
 
 
-def embed_by_landmarks(rows: Ints, graph: Graph, k: int, dtype: Any, count: int) -> Piece:
+def embed_by_landmarks(
+    rows: Ints, graph: Graph, k: int, dtype: Any, count: int, n_jobs: int | None = None
+) -> Piece:
     """Steps 2 and 3 with landmarks, each as far as possible from those before it."""
     lengths = graph.lengths.astype(dtype, copy=False)
-    landmarks, D = spread_landmarks(
-        lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
-    )
+    if is_small(graph):
+        landmarks, D = spread_landmarks(
+            lambda i: tree_from(graph, i, lengths)[0], graph.n, count, dtype
+        )
+    else:
+        landmarks = spread_nodes(graph, lengths, count)
+        D = geodesics_from(graph, lengths, landmarks, n_jobs)
     refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
     mds = landmark_mds(D, landmarks, k)
     return Piece(rows, D, landmarks, mds.place, mds.Z, mds.lam, mds.V)
