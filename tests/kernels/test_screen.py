@@ -51,8 +51,8 @@ class Tile:
     def arguments(self, columns):
         S = np.ascontiguousarray(self.S[:, columns])
         return (
-            S, self.sizes, self.slack, self.errors, self.query_of, self.own_row, self.row_of,
-            columns.start, self.Q, self.X, self.long_Q, self.long_X,
+            S, self.sizes, self.slack, self.errors, np.arange(self.m), self.query_of, self.own_row,
+            self.row_of, columns.start, self.Q, self.X, self.long_Q, self.long_X,
         )  # fmt: skip
 
     def candidates(self, i, columns):
@@ -206,7 +206,9 @@ def test_first_bounds_are_distances_of_k_rows(k):
     worst = np.full(tile.m, np.inf)
     for columns in (slice(0, 9), slice(9, tile.n)):
         S = np.ascontiguousarray(tile.S[:, columns])
-        screen.collect_best_scores(S, tile.own_row, tile.row_of, columns.start, bound, place)
+        screen.collect_best_scores(
+            S, tile.sizes, np.arange(tile.m), tile.own_row, tile.row_of, columns.start, bound, place
+        )
     screen.bound_kth_distances(tile.query_of, tile.row_of, tile.Q, tile.X, bound, place, worst)
     for i in range(tile.m):
         # The sketch is the row itself, so the best scores are the nearest rows.

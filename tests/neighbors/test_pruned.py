@@ -6,13 +6,13 @@ import neighbors_oracle as oracle
 import numpy as np
 import pytest
 
-from nearfold.neighbors import pruned
+from nearfold.neighbors import groups, pruned
 from nearfold.neighbors.plan import SAMPLE, Plan, choose_plan
 from nearfold.neighbors.pruned import PrunedIndex
 from nearfold.neighbors.sketch import CannotSketch
 
 N, M, D = 1100, 530, 32  # three tiles of rows, two of queries, the last ones not full
-PLANS = [Plan(3, 7), Plan(7, 15), Plan(D, 0)]
+PLANS = [Plan(3, 7), Plan(7, 15), Plan(7, D), Plan(D, 0)]
 FLOATS = [np.float32, np.float64]
 
 
@@ -23,6 +23,13 @@ def low_rank(rng, n, d=D, rank=4):
 def clusters(rng, n, spread=1.0):
     centres = 20 * rng.standard_normal((6, D))
     return centres[rng.integers(0, 6, n)] + spread * rng.standard_normal((n, D))
+
+
+def flat_pieces(rng, n):
+    """Groups that each lie near a plane of their own: what local axes are for."""
+    piece, planes = rng.integers(0, 12, n), rng.standard_normal((12, 2, D))
+    inside = np.einsum("ij,ijd->id", rng.standard_normal((n, 2)), planes[piece])
+    return rng.standard_normal((12, D))[piece] + inside + 1e-3 * rng.standard_normal((n, D))
 
 
 DATA = {
@@ -37,6 +44,7 @@ DATA = {
         rng.standard_normal((9, D))[rng.integers(0, 9, n)] + 1e-5 * rng.standard_normal((n, D))
     ),
     "constant": lambda rng, n: np.full((n, D), 0.1),
+    "flat pieces": lambda rng, n: flat_pieces(rng, n),
 }
 EXACT = {"integers", "few integers", "constant"}  # sums of squares without rounding
 
@@ -164,7 +172,7 @@ def test_threads_change_nothing(name, plan):
 
 def test_queries_in_batches(monkeypatch):
     monkeypatch.setattr(pruned, "_BATCH_CELLS", 0)
-    monkeypatch.setattr(pruned, "_QUERY_TILE", 200)
+    monkeypatch.setattr(pruned, "_QUERY_TILE", 60)
     X, Q = tables("clusters", np.float64)
     index = index_of("clusters", np.float64, Plan(3, 7))
     oracle.assert_same(index.nearest(Q, 3), oracle.nearest(X, Q, 3))
@@ -212,7 +220,7 @@ def test_an_outlier_out_of_range_is_said(size, plan):
 @pytest.mark.parametrize("size", [1e20, 1e22, 1e23])
 def test_opposite_outliers_that_squeeze_the_rest(monkeypatch, size, plan):
     """Scaled by the outliers, squares between the other rows are below float32's normal range."""
-    monkeypatch.setattr(pruned, "_ROW_TILE", 128)  # so that most tiles hold no outlier
+    monkeypatch.setattr(groups, "ROW_TILE", 128)  # so that most groups hold no outlier
     X = low_rank(np.random.default_rng(0), 1000)
     X[[3, 700]] = 0.0
     X[3, 0], X[700, 0] = size, -size
@@ -260,3 +268,18 @@ def test_wide_tables():
     index = PrunedIndex(X)
     assert index.plan.short < 1100
     oracle.assert_same(index.nearest(X[:50], 5), oracle.nearest(X, X[:50], 5))
+
+
+def test_local_axes_replace_those_of_the_table():
+    """No few axes suit all rows, but a few of its own suit each group."""
+    X = flat_pieces(np.random.default_rng(2), 6000).astype(np.float32)
+    index = PrunedIndex(X)
+    assert index.plan.short <= 7
+    index.nearest(X[:500], 5)
+    assert index.counts[0] < 0.05 * 500 * len(X)
+
+
+def test_groups_smaller_than_k():
+    X, Q = tables("tight clusters", np.float64)
+    index = PrunedIndex(np.repeat(X[:130], 9, axis=0), plan=Plan(3, 7))
+    oracle.assert_same(index.nearest(Q[:40], 300), oracle.nearest(index.X, Q[:40], 300))

@@ -97,27 +97,35 @@ def pruning_thresholds(
 
 @kernel
 def collect_best_scores(
-    S: Any, own_row: Any, row_of: Any, first_row: Any, best_bound: Any, best_place: Any
+    S: Any,
+    sizes: Any,
+    chosen: Any,
+    own_row: Any,
+    row_of: Any,
+    first_row: Any,
+    best_bound: Any,
+    best_place: Any,
 ) -> Any:
-    """Keep the k best-scoring places of each query, over as many tiles as are shown."""
+    """Keep the k places of the smallest bounds of each query, over as many tiles as are shown."""
     columns = S.shape[1]
     marks, runs = _make_marks(columns)
     for i in range(S.shape[0]):
-        _mark_reaching(S[i], np.float32(-best_bound[i, 0]), marks)
+        c = chosen[i]
+        _mark_reaching(S[i], np.float32(0.5 * (sizes[i] - best_bound[c, 0])), marks)
         for run in range(runs.shape[0]):
             if runs[run] == 0:
                 continue
             for j in range(8 * run, min(8 * run + 8, columns)):
-                bound = -np.float64(S[i, j])
-                if bound < best_bound[i, 0] and row_of[first_row + j] != own_row[i]:
-                    _replace_worst(best_bound[i], best_place[i], bound, first_row + j)
+                bound = sizes[i] - 2.0 * np.float64(S[i, j])
+                if bound < best_bound[c, 0] and row_of[first_row + j] != own_row[c]:
+                    _replace_worst(best_bound[c], best_place[c], bound, first_row + j)
 
 
 @kernel
 def bound_kth_distances(
     query_of: Any, row_of: Any, Q: Any, X: Any, best_bound: Any, best_place: Any, worst: Any
 ) -> Any:
-    """A first bound on each query's k-th distance: the worst of the k places collected."""
+    """A bound on each query's k-th distance: the worst of the k places collected."""
     for i in range(best_place.shape[0]):
         if best_bound[i, 0] == np.inf:  # fewer than k places were seen
             continue
@@ -125,7 +133,7 @@ def bound_kth_distances(
         for t in range(best_place.shape[1]):
             x = row_of[best_place[i, t]]
             bound = max(bound, _square_distance_64(Q[query_of[i]], X[x]))
-        worst[i] = bound
+        worst[i] = min(worst[i], bound)
 
 
 @kernel
@@ -143,6 +151,7 @@ def screen_nearest(
     sizes: Any,
     slack: Any,
     errors: Any,
+    chosen: Any,
     query_of: Any,
     own_row: Any,
     row_of: Any,
@@ -155,7 +164,10 @@ def screen_nearest(
     best_row: Any,
     worst: Any,
 ) -> Any:
-    """Update the k best of each query with one tile; return how many pairs each stage saw."""
+    """Update the k best of each query with one tile; return how many pairs each stage saw.
+
+    S has a row for each of the `chosen` queries, with its size and its slack.
+    """
     tile_norm, growth, product_error, long_error = errors
     refine = long_X.shape[1] > 0
     columns = S.shape[1]
@@ -164,9 +176,10 @@ def screen_nearest(
     measured = 0
     for i in range(S.shape[0]):
         scores = S[i]
-        q = query_of[i]
+        c = chosen[i]
+        q = query_of[c]
         cut, limit = pruning_thresholds(
-            worst[i], sizes[i], slack[i], tile_norm, growth, product_error, long_error
+            worst[c], sizes[i], slack[i], tile_norm, growth, product_error, long_error
         )
         cut = np.float32(cut)
         _mark_reaching(scores, cut, marks)
@@ -178,19 +191,19 @@ def screen_nearest(
                     continue
                 bounded += 1
                 place = first_row + j
-                if refine and _square_distance_32(long_Q[i], long_X[place]) > limit:
+                if refine and _square_distance_32(long_Q[c], long_X[place]) > limit:
                     continue
                 x = row_of[place]
-                if x == own_row[i]:
+                if x == own_row[c]:
                     continue
                 measured += 1
                 distance = _square_distance_64(Q[q], X[x])
-                if _is_nearer(distance, x, best_distance[i, 0], best_row[i, 0]):
-                    _replace_worst(best_distance[i], best_row[i], distance, x)
-                    if best_distance[i, 0] < worst[i]:
-                        worst[i] = best_distance[i, 0]
+                if _is_nearer(distance, x, best_distance[c, 0], best_row[c, 0]):
+                    _replace_worst(best_distance[c], best_row[c], distance, x)
+                    if best_distance[c, 0] < worst[c]:
+                        worst[c] = best_distance[c, 0]
                         cut, limit = pruning_thresholds(
-                            worst[i],
+                            worst[c],
                             sizes[i],
                             slack[i],
                             tile_norm,
@@ -208,6 +221,7 @@ def screen_within(
     sizes: Any,
     slack: Any,
     errors: Any,
+    chosen: Any,
     query_of: Any,
     own_row: Any,
     row_of: Any,
@@ -230,9 +244,10 @@ def screen_within(
     found = 0
     for i in range(S.shape[0]):
         scores = S[i]
-        q = query_of[i]
+        c = chosen[i]
+        q = query_of[c]
         cut, limit = pruning_thresholds(
-            limit_radius[i] * limit_radius[i] * (1.0 + 1e-15),
+            limit_radius[c] * limit_radius[c] * (1.0 + 1e-15),
             sizes[i],
             slack[i],
             tile_norm,
@@ -249,13 +264,13 @@ def screen_within(
                 if marks[j] == 0:
                     continue
                 place = first_row + j
-                if refine and _square_distance_32(long_Q[i], long_X[place]) > limit:
+                if refine and _square_distance_32(long_Q[c], long_X[place]) > limit:
                     continue
                 x = row_of[place]
-                if x == own_row[i]:
+                if x == own_row[c]:
                     continue
                 distance = _square_distance_64(Q[q], X[x])
-                if np.sqrt(distance) <= radius[i]:  # a radius equal to a distance includes it
+                if np.sqrt(distance) <= radius[c]:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x
                     found_distance[found] = distance

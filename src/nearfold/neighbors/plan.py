@@ -25,15 +25,40 @@ _COST_PRODUCT = 0.025  # per axis
 _COST_SCAN = 0.08
 _COST_LONG = (10.0, 0.12)  # per survivor, per axis
 _COST_TRUE = (60.0, 0.35)
+_COST_MEET = 40.0  # per query and group
 _COST_SKETCH = 0.05  # per row, feature and axis
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Axes of the short and of the long sketch. `short == d`: the plain product, no sketch."""
+    """Axes of the sketches: `short` of a group's own, `long` of the whole table.
+
+    `long` of 0 or d: all columns, no sketch of the table. `short` of d: no groups either, the plain
+    product.
+    """
 
     short: int
     long: int
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What was let through in a trial, as shares of all pairs."""
+
+    axes: list[int]  # of a group
+    through: Floats  # pairs that each number of axes lets through
+    met: Floats  # pairs whose query meets the group at all
+
+
+def choose_short(pilot: Pilot, n: int, d: int, width: int, groups: int) -> int:
+    """The cheapest number of axes of a group; d if the plain product is cheaper."""
+    best = (d * _COST_PRODUCT + _COST_SCAN, d)
+    for h, through, met in zip(pilot.axes, pilot.through, pilot.met, strict=True):
+        cost = met * ((h + 2) * _COST_PRODUCT + _COST_SCAN)
+        cost += through * (_COST_LONG[0] + _COST_LONG[1] * width)
+        cost += groups * (_COST_MEET + width * h * _COST_PRODUCT) / n
+        best = min(best, (cost, h))
+    return best[1]
 
 
 def principal_axes(sample: Floats, count: int) -> Floats:
@@ -50,7 +75,9 @@ def principal_axes(sample: Floats, count: int) -> Floats:
 
 
 def choose_plan(sample: Floats, axes: Floats, n: int, k: int) -> Plan:
-    """The cheapest plan for n rows, from what each would let through on a pilot sample.
+    """The cheapest sketch for n rows, from what each would let through on a pilot sample.
+
+    Its short part is a first guess: `choose_short` replaces it.
 
     A pilot's k-th distance among n rows is estimated by its (k m / n)-th among m sampled ones,
     at least the first: too large if anything, which errs towards more axes.

@@ -1,8 +1,8 @@
 """Sketches of rows for the pruned search: a few float32 numbers that bound every distance.
 
-phi(x) = (x_h, |x_t|): the coordinates of x - mu on h leading principal axes and the length of the
-rest. `pruned.py` has the mathematics. Sketches are computed in float64 and stored in float32;
-`rounding` bounds what that costs.
+psi(x) = (x_h, |x_t|): the coordinates of x - mu on some leading principal axes and the length of
+the rest; or all of x - mu, where no axes stand out. `pruned.py` has the mathematics. Every sketch
+comes with `slack`, a bound of how far rounding may have moved it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import numpy as np
 from nearfold.blocks import get_memory, spans
 from nearfold.linalg import square_norms
 from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes
-from nearfold.notation import Array, Floats, Ints
+from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread
 
-_PROJECT_ROWS, _PROJECT_CELLS = 512, 2**19  # of rows in float64 that are projected at a time
-LEAD = 8  # axes that rows are grouped by
+_PROJECT_ROWS, _PROJECT_CELLS = 512, 2**19  # of rows that are projected at a time
+_CHUNK = 64  # columns summed in float32 at a time: the fewer, the smaller the bound of its error
+_FLAT = 0.01  # with less than this share of |x|^2 in the tail, products are made in float64
 _SAMPLE_CELLS = 2**21
-_U32 = float(np.finfo(np.float32).eps) / 2
-_U64 = float(np.finfo(np.float64).eps) / 2
+U32 = float(np.finfo(np.float32).eps) / 2
+U64 = float(np.finfo(np.float64).eps) / 2
 _LARGEST_SQUARE = 1e30  # beyond it float32 scores might overflow
 
 
@@ -32,15 +33,15 @@ class CannotSketch(Exception):
 
 @dataclass(frozen=True)
 class Sketch:
-    """Sketched rows: what the product needs, what the second bound needs, and their sizes."""
+    """Sketched rows, their norms, and what rounding may have cost them."""
 
-    short: Array  # (n, h + 2) float32: x_h, |x_t|, and -|phi|^2 / 2 (rows) or 1 (queries)
-    long: Array  # (n, H + 1) float32, or no columns
-    square: Array  # (n,) |phi|^2 of the short sketch, float64
+    psi: Array  # (n, D) float32
+    norm: Floats  # (n,) |psi|
+    slack: Floats  # (n,)
 
     def take(self, chosen: Any) -> Sketch:
         """The sketches of some rows."""
-        return Sketch(self.short[chosen], self.long[chosen], self.square[chosen])
+        return Sketch(self.psi[chosen], self.norm[chosen], self.slack[chosen])
 
 
 class Sketcher:
@@ -61,114 +62,69 @@ class Sketcher:
         with one_blas_thread():
             axes = principal_axes(guide, max(1, min(self.d // 2, AXES[-1])))
             self.plan = plan or choose_plan(guide, axes, n, k_hint)
-        self.whole = self.plan.short >= self.d
+            self.whole = not 0 < self.plan.long < self.d
+            # The bounds need orthonormal axes, so these are made so in float64.
+            basis = np.linalg.qr(axes[:, : self.plan.long].astype(np.float64))[0]
+            share = np.square(guide @ basis).sum() / max(float(np.square(guide).sum()), 1e-300)
+        self.dtype = np.dtype(np.float64 if share > 1 - _FLAT else np.float32)
+        self.basis = (basis * self.scale).astype(self.dtype)
+        self.width = self.d if self.whole else self.plan.long + 1
         self.step = max(1, min(_PROJECT_ROWS, _PROJECT_CELLS // max(1, self.d)))
-        self.width = self.d + 1 if self.whole else self.plan.short + self.plan.long + 3
-        if plan is None and 4.0 * n * (self.width + 4) > get_memory() / 2:
+        if plan is None and 8.0 * n * (self.width + 12) > get_memory() / 2:
             raise CannotSketch
-        # The bounds need orthonormal axes, so these are made so in float64.
-        self.basis = np.linalg.qr(axes[:, : self.plan.long].astype(np.float64))[0] * self.scale
 
-    def lead(self, X: Array, n_jobs: int | None) -> Array:
-        """The leading coordinates (n, at most 8) of all rows, by which they are grouped."""
-        few = min(LEAD, self.plan.short)
-        lead = np.empty((len(X), few), dtype=np.float32)
-
-        @np.errstate(over="ignore", invalid="ignore")  # looked for below
-        def project(span: slice) -> None:
-            if self.whole:
-                lead[span] = (X[span, :few] - self.centre[:few]) * self.scale
-            else:
-                lead[span] = (X[span] - self.centre) @ self.basis[:, :few]
-
-        for _ in map_in_order(project, spans(len(X), self.step), n_jobs=n_jobs):
-            pass
-        if not np.isfinite(lead).all():
-            raise CannotSketch
-        return lead
-
-    def room_for(self, m: int) -> Sketch:
-        """Room for the sketches of m rows."""
-        short, long = (self.d, -1) if self.whole else (self.plan.short + 1, self.plan.long)
-        return Sketch(
-            np.ones((m, short + 1), dtype=np.float32),
-            np.empty((m, long + 1), dtype=np.float32),
-            np.empty(m),
-        )
-
-    def sketch(self, Q: Array, chosen: Ints | slice) -> Sketch:
-        """Sketch some rows of Q, a few at a time."""
-        rows = np.arange(len(Q))[chosen]
-        sketch = self.room_for(len(rows))
-        for span in spans(len(rows), self.step):
-            self._fill(sketch, span, Q[rows[span]])
-        return sketch
-
-    def sketch_all(self, Q: Array, n_jobs: int | None) -> Sketch:
-        """Sketch all rows of Q, in blocks."""
-        sketch = self.room_for(len(Q))
-        blocks = spans(len(Q), self.step)
+    def sketch(self, Q: Array, n_jobs: int | None) -> Sketch:
+        """Sketch rows, in blocks."""
+        m = len(Q)
+        sketch = Sketch(np.empty((m, self.width), dtype=np.float32), np.empty(m), np.empty(m))
+        blocks = spans(m, self.step)
+        if len(blocks) == 1:  # not worth a pool of threads
+            self._fill(sketch, blocks[0], Q)
+            return sketch
         for _ in map_in_order(lambda at: self._fill(sketch, at, Q[at]), blocks, n_jobs=n_jobs):
             pass
         return sketch
 
-    @np.errstate(over="ignore", invalid="ignore")  # looked for at the end, in `square`
+    @np.errstate(over="ignore", invalid="ignore")  # looked for at the end, in `norm`
     def _fill(self, sketch: Sketch, at: slice, rows: Array) -> None:
-        h, short, long = self.plan.short, sketch.short[at], sketch.long[at]
+        psi = sketch.psi[at]
         block = rows - self.centre
         if self.whole:
-            np.multiply(block, self.scale, out=short[:, :-1], casting="same_kind")
+            np.multiply(block, self.scale, out=psi, casting="same_kind")
         else:
-            block = block.astype(np.float64, copy=False)
-            part = block @ self.basis
-            size = square_norms(block) * self.scale**2
-            short[:, :h] = part[:, :h]
-            short[:, h] = np.sqrt(np.maximum(size - square_norms(part[:, :h]), 0.0))
-            long[:, :-1] = part
-            long[:, -1] = np.sqrt(np.maximum(size - square_norms(part), 0.0))
-        sketch.square[at] = square_norms(short[:, :-1].astype(np.float64))
-        if not sketch.square[at].max(initial=0.0) < _LARGEST_SQUARE:
+            part, square = self._project(block.astype(self.dtype, copy=False))
+            rest = square - square_norms(part)
+            tail = np.sqrt(np.maximum(rest, 0.0))
+            psi[:, :-1], psi[:, -1] = part, tail
+        norm = np.sqrt(square_norms(psi.astype(np.float64)))
+        sketch.norm[at], sketch.slack[at] = norm, self.slack(norm, psi[:, -1])
+        if not norm.max(initial=0.0) ** 2 < _LARGEST_SQUARE:
             raise CannotSketch
 
-    def rounding(self, norm: Any) -> Any:
-        """How far, in norm, a stored sketch of a row of this norm may be from the true one.
+    def _project(self, block: Array) -> tuple[Floats, Floats]:
+        """Coordinates on the axes and |x|^2, summed over chunks of columns."""
+        step = self.d if self.dtype == np.float64 else _CHUNK
+        part, square = np.zeros((len(block), self.basis.shape[1])), np.zeros(len(block))
+        for few in spans(self.d, step):
+            part += block[:, few] @ self.basis[few]
+            square += square_norms(block[:, few])
+        return part, square * self.scale**2
 
-        Rounding to float32, once when centred and once when stored; and the tail's norm, the
-        square root of a difference |x|^2 - |W^T x|^2 in float64, whose terms are off by at most
-        (d + 2) u |x|^2 and 2 sqrt(h) d u |x|^2.
+    def slack(self, norm: Floats, tail: Array) -> Floats:
+        """How far, in norm, stored sketches may be from the true ones.
+
+        A sum of L products is off by at most L u |a||b|, each coordinate of psi is one, and its
+        factors were rounded; together sqrt(D) (L + 4) u |x|. The tail's square is a difference
+        of terms that are off by twice that times |x|, and (L + 4) u |x|^2; the tail itself then by
+        the root of this, or by this over the tail. Rows were rounded when centred, sketches when
+        stored.
         """
         if self.whole:
-            return 3 * _U32 * norm
-        d, h = self.basis.shape
-        return (3 * _U32 + np.sqrt(4 * d * (np.sqrt(h) + 2) * _U64)) * norm
-
-    def product_errors(self, tile_norm: float, length: int) -> tuple[float, float, float, float]:
-        """The constants of `pruning_thresholds` for a tile of rows whose norms are at most this.
-
-        Distances that decide are rounded too, and the axes are orthonormal up to rounding.
-        """
-        growth = self.scale * (1 + 16 * (self.d + 4) * _U64)
-        long = 0 if self.whole else self.plan.long + 1
-        return tile_norm, growth, (length + 1) * _U32, (long + 4) * _U32
-
-
-def group_centres(lead: Array, groups: int, rng: np.random.Generator) -> Floats:
-    """A few rounds of k-means on a sample: enough to put near rows side by side."""
-    sample = lead[np.sort(rng.permutation(len(lead))[:SAMPLE])].astype(np.float64)
-    centres = sample[rng.permutation(len(sample))[:groups]]
-    for _ in range(5):
-        nearest = np.argmin(square_norms(centres) - 2 * sample @ centres.T, axis=1)
-        count = np.bincount(nearest, minlength=groups)
-        for axis in range(centres.shape[1]):
-            total = np.bincount(nearest, weights=sample[:, axis], minlength=groups)
-            np.divide(total, count, out=centres[:, axis], where=count > 0)
-    return np.asarray(centres[np.argsort(centres[:, 0], kind="stable")], dtype=np.float32)
-
-
-def sort_by_group(lead: Array, centres: Array) -> Ints:
-    """Row numbers, the rows of a group together."""
-    group = np.empty(len(lead), dtype=np.int32)
-    half = 0.5 * square_norms(centres)
-    for span in spans(len(lead), 16_384):
-        group[span] = np.argmax(lead[span] @ centres.T - half, axis=1)
-    return np.argsort(group, kind="stable")
+            return 3 * U32 * norm
+        u = U64 if self.dtype == np.float64 else U32
+        length = (self.d if self.dtype == np.float64 else _CHUNK) + 4
+        part = np.sqrt(self.width) * length * u * norm
+        doubt = 2 * norm * part + part**2 + length * u * norm**2
+        tail = tail.astype(np.float64)
+        tail = np.where(doubt < tail**2, doubt / np.maximum(tail, 1e-300), np.sqrt(doubt))
+        return np.asarray((part + tail) * 1.01 + 3 * U32 * norm)
