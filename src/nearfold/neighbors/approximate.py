@@ -20,6 +20,7 @@ Cost: O(n p d) per round for p x 128 rows visited; memory 4 n d bytes and about 
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -27,18 +28,21 @@ import numpy as np
 from scipy import sparse
 
 from nearfold.blocks import require_memory, spans
-from nearfold.errors import ApproximationWarning, warn
+from nearfold.errors import ApproximationWarning, InputError, warn
 from nearfold.inputs import refuse_nonfinite
 from nearfold.messages import Message
 from nearfold.neighbors.approximate_search import Search, candidates_of, sample_count
 from nearfold.neighbors.cells import Cells, make_cells
 from nearfold.neighbors.certificate import Certificate, exact_certificate
 from nearfold.neighbors.cosine import angle_squares, unit_rows
+from nearfold.neighbors.distances import is_euclidean
 from nearfold.neighbors.exact import EuclideanIndex
+from nearfold.neighbors.learned import LearnedIndex, fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric import MetricIndex
 from nearfold.neighbors.probing import WALK
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
+from nearfold.run import random_state as make_random_state
 from nearfold.state import State, array, names, number, optional, text
 
 _FEW_ROWS = 10_000  # up to here the exact engine is as fast
@@ -50,8 +54,8 @@ _BLOCK = 4096
 class ApproximateIndex:
     """Dense rows under the Euclidean or cosine distance, searched approximately.
 
-    `certificate` is that of the last search among the rows themselves, `query_certificate` that
-    of the last one for other queries.
+    `certificate(k)` is that of the lists of the rows themselves, `query_certificate` that of the
+    last search for other queries.
     """
 
     fitted_state = State(
@@ -62,6 +66,8 @@ class ApproximateIndex:
         n_jobs=optional(number(whole=True)),
         names=optional(names("d")),
     )
+
+    searches_at_once = True  # queries are not to be cut into blocks
 
     def __init__(
         self,
@@ -82,7 +88,7 @@ class ApproximateIndex:
         self._forget()
 
     def _forget(self) -> None:
-        self._certificate: Certificate | None = None
+        self._certificates: dict[int, Certificate] = {}
         self._query_certificate: Certificate | None = None
 
     @property
@@ -90,10 +96,11 @@ class ApproximateIndex:
         """Number of rows searched."""
         return int(self.X.shape[0])
 
-    @property
-    def certificate(self) -> Certificate | None:
-        """That of the last search among the rows themselves; None before it."""
-        return self._certificate
+    def certificate(self, k: int) -> Certificate:
+        """That of the k nearest of the rows themselves, which are searched if they were not yet."""
+        if k not in self._certificates:
+            self.nearest(None, k)
+        return self._certificates[k]
 
     @property
     def query_certificate(self) -> Certificate | None:
@@ -103,6 +110,12 @@ class ApproximateIndex:
     def part(self, rows: Any) -> ApproximateIndex:
         """An index of some of the rows."""
         return ApproximateIndex(**{**self.__getstate__(), "X": self.X[rows]})
+
+    def without_structures(self) -> ApproximateIndex:
+        """The same index without what its searches have built, but with what they certified."""
+        fresh = copy(self)
+        fresh._certificates = dict(self._certificates)
+        return fresh
 
     def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
         """All pairs within the radius, exactly: (query, row, distance), sorted."""
@@ -121,7 +134,7 @@ class ApproximateIndex:
             self._require_memory(m, k)
             found, certificate = Search(self, Q, k).run()
         if Q is None:
-            self._certificate = certificate
+            self._certificates[k] = certificate
         else:
             self._query_certificate = certificate
         if not certificate.holds:
@@ -204,3 +217,34 @@ class ApproximateIndex:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+
+def approximate_index(
+    X: Any,
+    metric: Any,
+    p: float,
+    metric_params: dict[str, Any] | None,
+    *,
+    recall: float,
+    random_state: Any,
+    n_jobs: int | None,
+    names: Any,
+    y: Any,
+) -> ApproximateIndex | LearnedIndex:
+    """An approximate index under the Euclidean, the cosine or a learned metric; refuses others.
+
+    No random state is the seed 0: the answer is the same every time.
+    """
+    seed = 0 if random_state is None else random_state
+    if not isinstance(seed, int | np.integer):
+        seed = make_random_state(seed).randint(2**31 - 1)
+    options: dict[str, Any] = {"recall": float(recall), "seed": int(seed), "n_jobs": n_jobs}
+    if is_learner(metric) and not metric_params:
+        learner = fitted_learner(metric, X, y)
+        index = ApproximateIndex(to_learned_space(learner, X), **options)
+        return LearnedIndex(X, learner, index)
+    kind = "euclidean" if is_euclidean(metric, p, metric_params) else metric
+    known = isinstance(kind, str) and kind in ("euclidean", "cosine") and not metric_params
+    if not known or sparse.issparse(X):
+        raise InputError(Message("warn.not_approximate"))
+    return ApproximateIndex(X, kind, **options, names=names)

@@ -16,7 +16,7 @@ from nearfold.neighbors.lists import nearest_of
 from nearfold.neighbors.probing import Candidates, Queries, cells_looked_at, ranks_of_cells
 from nearfold.neighbors.selection import first_k
 from nearfold.notation import Array, Floats, Ints
-from nearfold.run import map_in_order
+from nearfold.run import map_in_order, one_blas_thread
 
 if TYPE_CHECKING:
     from nearfold.neighbors.approximate import ApproximateIndex
@@ -93,7 +93,8 @@ class Search:
         order = np.argsort(found.scores, axis=1, kind="stable")
         places = np.take_along_axis(found.places, order, 1)
         own = self.queries.are_rows  # then the first is most likely the query itself
-        rank = ranks_of_cells(self.cells, queries, places[:, own : self.k + own])
+        with one_blas_thread():
+            rank = ranks_of_cells(self.cells, queries, places[:, own : self.k + own])
         level = (1 + recall) / 2
         if own:
             level = max(_LEAST_START, 1 - (1 - _START) * (1 - recall) / (1 - 0.95))
