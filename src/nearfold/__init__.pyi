@@ -39,6 +39,7 @@ from nearfold.metrics.scml import SCML_Supervised as SCML_Supervised
 from nearfold.metrics.sdml import SDML as SDML
 from nearfold.metrics.sdml import SDML_Supervised as SDML_Supervised
 from nearfold.metrics.weighted_euclidean import WeightedEuclidean as WeightedEuclidean
+from nearfold.neighbors.certificate import Certificate as Certificate
 from nearfold.quality import co_ranking as co_ranking
 from nearfold.quality import continuity as continuity
 from nearfold.quality import judge_space as judge_space

@@ -13,6 +13,7 @@ import nearfold.registry as registry
 
 _FUNCTIONS = {
     "blocks": "get_memory scan set_memory",
+    "neighbors.certificate": "Certificate",
     "quality": "co_ranking continuity judge_space neighbor_overlap reconstruction_error shepard "
     "stress trustworthiness",
     "report.display": "CurveDisplay EmbeddingDisplay ScreeDisplay ShepardDisplay",

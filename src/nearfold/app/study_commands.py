@@ -142,6 +142,7 @@ def _two_rows(text: str) -> tuple[int, int]:
 @click.argument("data")
 @option("-k", "--neighbors", default=10, show_default=True, about="graph_neighbors")
 @option("--radius", type=float)
+@option("--recall", type=click.FloatRange(0, 1, min_open=True, max_open=True))
 @option("--metric", default="euclidean", show_default=True)
 @option("-o", "--output", metavar="PNG", about="graph")
 @option("--scale/--no-scale", default=False, show_default=True)
@@ -174,9 +175,11 @@ def doctor(data: str, **options: Any) -> None:
 def _diagnose(X: Any, options: dict[str, Any]) -> Any:
     from nearfold.report.doctor import diagnose
 
-    graph = {"n_neighbors": options["neighbors"], "radius": options["radius"]}
+    graph: dict[str, Any] = {"n_neighbors": options["neighbors"], "radius": options["radius"]}
     metric = options["metric"]
     try:
+        if options["recall"] is not None:
+            graph |= {"algorithm": "approximate", "recall": options["recall"]}
         return diagnose(X, metric=metric, **graph)
     except InputError:
         raise

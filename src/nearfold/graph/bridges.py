@@ -36,7 +36,7 @@ class OutsideSearch:
     """
 
     def __init__(self, index: Any, precomputed: bool = False) -> None:
-        self.index = index
+        self.index = getattr(index, "exact", index)  # an approximate list may end inside
         self.precomputed = precomputed
 
     def nearest_among(self, some: Ints, others: Ints) -> tuple[Floats, Ints]:

@@ -58,16 +58,10 @@ from nearfold.methods.isomap_extension import (
 )
 from nearfold.methods.isomap_landmarks import count_landmarks, embed_by_landmarks
 from nearfold.methods.kernel_pca import KernelPCA
+from nearfold.methods.neighbor_base import APPROXIMATE, INDEXES, approximate_part
 from nearfold.methods.neighbor_search import NearestNeighbors
 from nearfold.methods.reduction import COLUMNS, Embedding
-from nearfold.neighbors import (
-    EuclideanIndex,
-    LearnedIndex,
-    MetricIndex,
-    PrecomputedIndex,
-    build_index,
-    is_learner,
-)
+from nearfold.neighbors import Certificate, build_index, is_learner
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import array, fitted, nested, optional, text
@@ -141,8 +135,9 @@ class Isomap(Embedding):
         Accepted for compatibility; has no effect, the solver iterates until it converges.
     path_method : {"auto", "FW", "D"}, default="auto"
         Shortest paths by Floyd and Warshall ("FW") or by Dijkstra ("D", "auto").
-    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree"}, default="auto"
-        Search by scikit-learn for metrics other than the Euclidean; changes no result.
+    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree", "approximate"}, default="auto"
+        Search by scikit-learn for metrics other than the Euclidean; changes no result. Or
+        "approximate": as in `NearestNeighbors`, with `certificate_`.
     n_jobs : int, default=None
         Number of threads; None: all cores. Changes no result.
     metric : str, callable or metric learner, default="minkowski"
@@ -165,6 +160,10 @@ class Isomap(Embedding):
         neighbours weighted by distance. With a learned metric it sees rows of the learned space.
     verbose : bool, default=False
         Show progress.
+    recall : float, default=0.95
+        With neighbors_algorithm="approximate": the recall of the neighbours to be certified.
+    random_state : int, RandomState or None, default=None
+        Of neighbors_algorithm="approximate"; None is 0.
 
     Attributes
     ----------
@@ -184,6 +183,8 @@ class Isomap(Embedding):
         Row numbers of the landmarks (of the largest piece).
     approximation_ : str or None
         What was approximated.
+    certificate_ : Certificate
+        What is known about the neighbours, with neighbors_algorithm="approximate".
     regressor_ : estimator
         The trained regressor, with extension="regressor".
     n_features_in_ : int
@@ -208,7 +209,7 @@ class Isomap(Embedding):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "path_method": [StrOptions({"auto", "FW", "D"})],
-        "neighbors_algorithm": [StrOptions({"auto", "brute", "kd_tree", "ball_tree"})],
+        "neighbors_algorithm": APPROXIMATE["algorithm"],
         "n_jobs": [Integral, None],
         "p": [Interval(Real, 1, None, closed="left")],
         "metric": [
@@ -222,6 +223,8 @@ class Isomap(Embedding):
         "extension": [StrOptions({"geodesic", "regressor"})],
         "regressor": [HasMethods(["fit", "predict"]), None],
         "verbose": ["verbose"],
+        "recall": APPROXIMATE["recall"],
+        "random_state": ["random_state"],
     }
 
     fitted_state = COLUMNS.extended(
@@ -231,7 +234,7 @@ class Isomap(Embedding):
         label_=array("m", "i", least=0),
         landmarks_=optional(array("*", "i", below="m")),
         approximation_=optional(text()),
-        index_=nested(EuclideanIndex, LearnedIndex, MetricIndex, PrecomputedIndex, n="m", d="d"),
+        index_=nested(*INDEXES, n="m", d="d"),
         regressor_=fitted("predict"),
         _extension=nested(GeodesicExtension, m="m", k="k"),
     )
@@ -256,6 +259,8 @@ class Isomap(Embedding):
         extension: str = "geodesic",
         regressor: Any = None,
         verbose: bool = False,
+        recall: float = 0.95,
+        random_state: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.radius = radius
@@ -274,6 +279,8 @@ class Isomap(Embedding):
         self.extension = extension
         self.regressor = regressor
         self.verbose = verbose
+        self.recall = recall
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> Isomap:
@@ -294,6 +301,8 @@ class Isomap(Embedding):
                 k_hint=self.n_neighbors or 5,
                 names=getattr(self, "feature_names_in_", None),
                 y=y,
+                recall=self.recall,
+                random_state=self.random_state,
             )
             index = measured_index(self.index_)
             connected = connected_graph(
@@ -334,6 +343,12 @@ class Isomap(Embedding):
         """The geodesics between fitted rows (m, m), or to the landmarks (m, L)."""
         check_is_fitted(self)
         return self._extension.dist_matrix()
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the neighbours, with neighbors_algorithm="approximate"."""
+        check_is_fitted(self)
+        return approximate_part(self.index_).certificate(self.n_neighbors or 5)
 
     @property
     def nbrs_(self) -> NearestNeighbors:

@@ -22,8 +22,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from nearfold.errors import InputError
 from nearfold.methods.neighbor_base import (
+    APPROXIMATE,
     N_NEIGHBORS,
-    SEARCH,
     WEIGHTS,
     KNeighborsMixin,
     NeighborsEstimator,
@@ -42,7 +42,7 @@ class _KNeighborsEstimator(KNeighborsMixin, NeighborsEstimator):
     """Neighbourhoods of the k nearest."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SEARCH,
+        **APPROXIMATE,
         "n_neighbors": N_NEIGHBORS,
         "weights": WEIGHTS,
     }
@@ -59,8 +59,12 @@ class _KNeighborsEstimator(KNeighborsMixin, NeighborsEstimator):
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        recall: float = 0.95,
+        random_state: Any = None,
     ) -> None:
         super().__init__(algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose)
+        self.recall = recall
+        self.random_state = random_state
         self.n_neighbors = n_neighbors
         self.weights = weights
 
@@ -82,7 +86,7 @@ class KNeighborsClassifier(VotingMixin, ClassifierMixin, _KNeighborsEstimator):
         Number of neighbours.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Weight of a neighbour by its distance.
-    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose, recall, random_state
         As in `NearestNeighbors`. `metric` may be a metric learner such as `NCA()`, fitted on the
         same rows and classes if it is not fitted yet.
 
@@ -92,7 +96,8 @@ class KNeighborsClassifier(VotingMixin, ClassifierMixin, _KNeighborsEstimator):
         The classes.
     outputs_2d_ : bool
         Whether y had several columns.
-    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_
+    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_,
+    certificate_, query_certificate_
         As in `NearestNeighbors`.
 
     Examples
@@ -124,12 +129,13 @@ class KNeighborsRegressor(AveragingMixin, RegressorMixin, _KNeighborsEstimator):
         Number of neighbours.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Weight of a neighbour by its distance.
-    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, verbose, recall, random_state
         As in `NearestNeighbors`.
 
     Attributes
     ----------
-    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_
+    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_,
+    certificate_, query_certificate_
         As in `NearestNeighbors`.
 
     Examples

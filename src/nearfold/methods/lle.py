@@ -58,9 +58,10 @@ from nearfold.messages import Message
 from nearfold.methods.local_extension import LocalExtension
 from nearfold.methods.local_patches import require_neighbours
 from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_matrix
+from nearfold.methods.neighbor_base import APPROXIMATE, approximate_part
 from nearfold.methods.neighbor_search import NearestNeighbors
 from nearfold.methods.reduction import COLUMNS, Embedding, padded
-from nearfold.neighbors import EuclideanIndex, build_index
+from nearfold.neighbors import ApproximateIndex, Certificate, EuclideanIndex, build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import Sizes, array, flag, list_of, nested, number, optional, require, text
@@ -155,16 +156,19 @@ class LocallyLinearEmbedding(Embedding):
         Tolerance of "hessian".
     modified_tol : float, default=1e-12
         Tolerance of "modified".
-    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree"}, default="auto"
-        Accepted for compatibility; has no effect: the search is exact.
+    neighbors_algorithm : {"auto", "brute", "kd_tree", "ball_tree", "approximate"}, default="auto"
+        "approximate": as in `NearestNeighbors`, with `certificate_`. The others are accepted for
+        compatibility and have no effect: the search is exact.
     random_state : int, RandomState or None, default=None
-        Accepted for compatibility; has no effect: nothing is random.
+        Of neighbors_algorithm="approximate"; None is 0. Nothing else is random.
     n_jobs : int or None, default=None
         Threads; changes no result.
     disconnected : {"bridge", "error", "largest", "each"}, default="bridge"
         What to do about a neighbourhood graph in pieces: see nearfold.graph.connect.
     verbose : bool, default=False
         Show progress.
+    recall : float, default=0.95
+        With neighbors_algorithm="approximate": the recall of the neighbours to be certified.
 
     Attributes
     ----------
@@ -182,6 +186,8 @@ class LocallyLinearEmbedding(Embedding):
         The piece of each row, 0 the largest.
     pieces_ : list of ndarray
         The rows embedded together.
+    certificate_ : Certificate
+        What is known about the neighbours, with neighbors_algorithm="approximate".
     route_ : str
         How the eigenvectors were found.
     approximation_ : str or None
@@ -212,16 +218,17 @@ class LocallyLinearEmbedding(Embedding):
         "method": [StrOptions({"standard", "hessian", "modified", "ltsa"})],
         "hessian_tol": [Interval(Real, 0, None, closed="left")],
         "modified_tol": [Interval(Real, 0, None, closed="left")],
-        "neighbors_algorithm": [StrOptions({"auto", "brute", "kd_tree", "ball_tree"})],
+        "neighbors_algorithm": APPROXIMATE["algorithm"],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
         "disconnected": [StrOptions(set(POLICIES))],
         "verbose": ["verbose"],
+        "recall": APPROXIMATE["recall"],
     }
 
     fitted_state = COLUMNS.extended(
         _check_pieces,
-        index_=nested(EuclideanIndex, n="n", d="d"),
+        index_=nested(EuclideanIndex, ApproximateIndex, n="n", d="d"),
         embedding_=array("n k"),
         eigenvalues_=array("*", least=0),
         reconstruction_error_=number(least=0),
@@ -249,6 +256,7 @@ class LocallyLinearEmbedding(Embedding):
         n_jobs: int | None = None,
         disconnected: str = "bridge",
         verbose: bool = False,
+        recall: float = 0.95,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_components = n_components
@@ -264,6 +272,7 @@ class LocallyLinearEmbedding(Embedding):
         self.n_jobs = n_jobs
         self.disconnected = disconnected
         self.verbose = verbose
+        self.recall = recall
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> LocallyLinearEmbedding:
@@ -271,11 +280,10 @@ class LocallyLinearEmbedding(Embedding):
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
         with reporting(self.verbose):
-            lists, connected = neighbour_lists(
-                self._make_index(X), self.n_neighbors, self.disconnected
-            )
-            # A fresh one: what the search has built need not wait through the eigenproblem.
-            self.index_ = self._make_index(X)
+            index = self._make_index(X)
+            lists, connected = neighbour_lists(index, self.n_neighbors, self.disconnected)
+            # What the search has built need not wait through the eigenproblem.
+            self.index_ = index.without_structures()
             self.label_, self.pieces_ = connected.label, connected.pieces
             parts = [self._embed_piece(X, rows, lists) for rows in self.pieces_]
         self.embedding_ = self._extension().assemble([pairs.vectors for pairs in parts])
@@ -300,7 +308,15 @@ class LocallyLinearEmbedding(Embedding):
         require_memory(lle_bytes(m, k, self.method), f"LLE of {m:,} rows", advice)
 
     def _make_index(self, X: Array) -> Any:
-        return build_index(X, n_jobs=self.n_jobs, k_hint=self.n_neighbors)
+        approximate = self.neighbors_algorithm == "approximate"
+        return build_index(
+            X,
+            algorithm="approximate" if approximate else "auto",
+            n_jobs=self.n_jobs,
+            k_hint=self.n_neighbors,
+            recall=self.recall,
+            random_state=self.random_state,
+        )
 
     def _extension(self) -> LocalExtension:
         return LocalExtension(
@@ -335,6 +351,12 @@ class LocallyLinearEmbedding(Embedding):
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
         return self._extension().place(X, self.embedding_)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the neighbours, with neighbors_algorithm="approximate"."""
+        check_is_fitted(self)
+        return approximate_part(self.index_).certificate(self.n_neighbors)
 
     @property
     def nbrs_(self) -> NearestNeighbors:

@@ -26,6 +26,8 @@ from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.methods.reduction import COLUMNS
 from nearfold.neighbors import (
+    ApproximateIndex,
+    Certificate,
     EuclideanIndex,
     LearnedIndex,
     MetricIndex,
@@ -44,6 +46,7 @@ from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import dict_of, nested, size
 
+INDEXES = (EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, ApproximateIndex)
 _KEEPS_ZEROS = ("csr", "csc", "coo", "lil")  # sparse formats that store explicit zeros
 
 # What parameters may be, as in scikit-learn.
@@ -60,6 +63,13 @@ SEARCH: dict[str, Any] = {
     "metric_params": [dict, None],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
+}
+# Of the k nearest, which may also be searched approximately.
+APPROXIMATE: dict[str, Any] = {
+    **SEARCH,
+    "algorithm": [StrOptions({"auto", "ball_tree", "kd_tree", "brute", "approximate"})],
+    "recall": [Interval(Real, 0, 1, closed="neither")],
+    "random_state": ["random_state"],
 }
 N_NEIGHBORS: Any = [Interval(Integral, 1, None, closed="left")]
 RADIUS: Any = [Interval(Real, 0, None, closed="both")]
@@ -84,7 +94,7 @@ class NeighborsEstimator(BaseEstimator):
         n_samples_fit_=size("n", least=1),
         effective_metric_=lambda value, sizes: None,  # a name or a function, as the parameter
         effective_metric_params_=dict_of(lambda value, sizes: None),
-        index_=nested(EuclideanIndex, MetricIndex, PrecomputedIndex, LearnedIndex, n="n", d="d"),
+        index_=nested(*INDEXES, n="n", d="d"),
     )
 
     def __init__(
@@ -129,6 +139,8 @@ class NeighborsEstimator(BaseEstimator):
             k_hint=getattr(self, "n_neighbors", None) or 5,
             names=getattr(self, "feature_names_in_", None),
             y=y,
+            recall=getattr(self, "recall", 0.95),
+            random_state=getattr(self, "random_state", None),
         )
 
     @property
@@ -196,8 +208,31 @@ def _rows_of(X: Any) -> Any:
     return X
 
 
+def approximate_part(index: Any) -> ApproximateIndex:
+    """The approximate index that an estimator's index is or, under a learned metric, holds."""
+    inner = index.index if isinstance(index, LearnedIndex) else index
+    if not isinstance(inner, ApproximateIndex):
+        raise AttributeError('there is a certificate only with algorithm="approximate".')
+    return inner
+
+
 class KNeighborsMixin(SklearnKNeighborsMixin):
     """`kneighbors` and its graph."""
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the lists of the fitted rows, with algorithm="approximate"."""
+        check_is_fitted(self)
+        return approximate_part(self.index_).certificate(self._check_k(None, None))
+
+    @property
+    def query_certificate_(self) -> Certificate:
+        """The same about the last rows that were searched for; see `Certificate`."""
+        check_is_fitted(self)
+        certificate = approximate_part(self.index_).query_certificate
+        if certificate is None:
+            raise AttributeError("query_certificate_: no other rows have been searched for.")
+        return certificate
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True

@@ -19,6 +19,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.methods.neighbor_base import (
+    APPROXIMATE,
     MODE,
     N_NEIGHBORS,
     RADIUS,
@@ -39,7 +40,7 @@ __all__ = [
 
 
 class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator):
-    """Exact nearest neighbours, by number or by radius.
+    """Nearest neighbours, by number or by radius: exact, or approximate with a certificate.
 
     Parameters
     ----------
@@ -47,9 +48,13 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         Number of neighbours.
     radius : float, default=1.0
         Radius of `radius_neighbors`.
-    algorithm, leaf_size
-        Search of metrics other than the Euclidean one, as in scikit-learn; no effect on that,
-        whose fastest exact route is chosen.
+    algorithm : {"auto", "brute", "kd_tree", "ball_tree", "approximate"}, default="auto"
+        "approximate": for large dense tables under the Euclidean, the cosine or a learned metric,
+        neighbours with a certificate (`certificate_`); radius neighbours stay exact. The others
+        are exact: the search of metrics other than the Euclidean one, as in scikit-learn; no
+        effect on that, whose fastest route is chosen.
+    leaf_size : int, default=30
+        Of trees, as in scikit-learn.
     metric : str, callable or metric learner, default="minkowski"
         Any metric of scikit-learn's, or a metric learner such as `NCA()`: a fitted one is used as
         it is, another is fitted on the rows given to `fit`.
@@ -61,6 +66,10 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         Number of threads; None means all cores.
     verbose : bool, default=False
         Whether to show a progress bar.
+    recall : float, default=0.95
+        With algorithm="approximate": the mean share of right neighbours to be certified.
+    random_state : int, RandomState or None, default=None
+        Of algorithm="approximate"; None is 0. Threads change no result.
 
     Attributes
     ----------
@@ -72,6 +81,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         Number of fitted rows.
     n_features_in_, feature_names_in_
         Columns seen by `fit`.
+    certificate_, query_certificate_ : Certificate
+        With algorithm="approximate": the share of lists proven exact and the recall, of the lists
+        of the fitted rows (searched for it if need be) and of the last other rows.
 
     Examples
     --------
@@ -82,7 +94,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SEARCH,
+        **APPROXIMATE,
         "n_neighbors": [*N_NEIGHBORS, None],
         "radius": [*RADIUS, None],
     }
@@ -99,15 +111,26 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsEstimator
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        recall: float = 0.95,
+        random_state: Any = None,
     ) -> None:
         super().__init__(algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose)
+        self.recall = recall
+        self.random_state = random_state
         self.n_neighbors = n_neighbors
         self.radius = radius
 
     @classmethod
     def from_index(cls, index: Any, owner: Any, **params: Any) -> NearestNeighbors:
         """A fitted search over an index that exists already, with the metric of its `owner`."""
-        shared = {"metric", "p", "metric_params", "n_jobs"} & owner.get_params(deep=False).keys()
+        shared = {
+            "metric",
+            "p",
+            "metric_params",
+            "n_jobs",
+            "recall",
+            "random_state",
+        } & owner.get_params(deep=False).keys()
         search = cls(**{name: getattr(owner, name) for name in shared}, **params)
         search.effective_metric_, search.effective_metric_params_ = metric_in_effect(search)
         search.index_, search.n_samples_fit_ = index, index.n_rows
@@ -136,17 +159,18 @@ class KNeighborsTransformer(
         What the entries of the graph are: distances, or ones.
     n_neighbors : int, default=5
         Number of neighbours.
-    algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose
+    algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose, recall, random_state
         As in `NearestNeighbors`.
 
     Attributes
     ----------
-    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_
+    index_, effective_metric_, effective_metric_params_, n_samples_fit_, n_features_in_,
+    certificate_, query_certificate_
         As in `NearestNeighbors`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SEARCH,
+        **APPROXIMATE,
         "n_neighbors": N_NEIGHBORS,
         "mode": MODE,
     }
@@ -163,8 +187,12 @@ class KNeighborsTransformer(
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        recall: float = 0.95,
+        random_state: Any = None,
     ) -> None:
         super().__init__(algorithm, leaf_size, metric, p, metric_params, n_jobs, verbose)
+        self.recall = recall
+        self.random_state = random_state
         self.mode = mode
         self.n_neighbors = n_neighbors
 

@@ -8,6 +8,8 @@
     any other metric, sparse rows            scikit-learn's trees, tiles  (metric.py)
     precomputed distances                                                 (precomputed.py)
 
+The approximate engine, which is asked for by name, is in approximate.py.
+
 All of them return distances and row numbers, nearest first, equal distances in order of row
 number; asked for the neighbours of the indexed rows themselves (Q None) they leave each row out of
 its own list by its index, so duplicates stay.
@@ -15,7 +17,8 @@ its own list by its index, so duplicates stay.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from copy import copy
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +37,9 @@ from nearfold.neighbors.pruned import PrunedIndex
 from nearfold.neighbors.sketch import CannotSketch
 from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, State, any_of, array, names, number, optional, require
+
+if TYPE_CHECKING:
+    from nearfold.neighbors.approximate import ApproximateIndex
 
 _TREE_FEATURES = 8  # beyond it the tree visits too much: measured, uniform and low-rank data
 _PLAIN_PAIRS = 25_000_000  # below this size JIT compilation would dominate
@@ -100,6 +106,10 @@ class EuclideanIndex:
     def part(self, rows: Any) -> EuclideanIndex:
         """An index of some of the rows."""
         return EuclideanIndex(self.X[rows], self.n_jobs, self.k_hint, self.names)
+
+    def without_structures(self) -> EuclideanIndex:
+        """The same index without the sketches and trees that its searches have built."""
+        return copy(self)
 
     def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
@@ -216,12 +226,22 @@ def build_index(
     k_hint: int = 5,
     names: Any = None,
     y: Any = None,
-) -> EuclideanIndex | MetricIndex | PrecomputedIndex | LearnedIndex:
+    recall: float = 0.95,
+    random_state: Any = None,
+) -> EuclideanIndex | MetricIndex | PrecomputedIndex | LearnedIndex | ApproximateIndex:
     """An index over X under any metric.
 
     `metric` may be a metric learner: a fitted one is used as it is, another is cloned and fitted
-    on (X, y). The index takes and returns raw rows in either case.
+    on (X, y). The index takes and returns raw rows in either case. `recall` and `random_state` are
+    for algorithm="approximate".
     """
+    if algorithm == "approximate":
+        from nearfold.neighbors.approximate import approximate_index
+
+        return approximate_index(
+            X, metric, p, metric_params, recall=recall, random_state=random_state, n_jobs=n_jobs,
+            names=names, y=y,
+        )  # fmt: skip
     if is_learner(metric):
         if metric_params:
             raise InputError(f"a learned metric takes no metric_params; got {metric_params}.")

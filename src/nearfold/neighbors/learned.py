@@ -18,6 +18,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, State, array, fitted, nested, require
 
 if TYPE_CHECKING:
+    from nearfold.neighbors.approximate import ApproximateIndex
     from nearfold.neighbors.exact import EuclideanIndex
 
 
@@ -46,9 +47,10 @@ def to_learned_space(learner: Any, X: Any) -> Array:
 
 
 def _euclidean_index(value: Any, sizes: Sizes) -> None:
-    from nearfold.neighbors.exact import EuclideanIndex  # which imports this module
+    from nearfold.neighbors.approximate import ApproximateIndex
+    from nearfold.neighbors.exact import EuclideanIndex  # both of which import this module
 
-    nested(EuclideanIndex, n="n")(value, sizes)
+    nested(EuclideanIndex, ApproximateIndex, n="n")(value, sizes)
 
 
 def _check_space(values: dict[str, Any], sizes: Sizes) -> None:
@@ -66,7 +68,7 @@ class LearnedIndex:
         index=_euclidean_index,
     )
 
-    def __init__(self, X: Any, learner: Any, index: EuclideanIndex) -> None:
+    def __init__(self, X: Any, learner: Any, index: EuclideanIndex | ApproximateIndex) -> None:
         self.X = X.to_numpy() if hasattr(X, "to_numpy") else X
         self.learner = learner
         self.index = index  # of the transformed rows

@@ -38,8 +38,10 @@ def nearest_blocks(index: Index, Q: Any, k: int) -> Iterator[tuple[slice, Floats
     """(queries, distances, rows) for consecutive blocks of the queries, or of the rows."""
     m = index.n_rows if Q is None else Q.shape[0]
     blocks = spans(m, max(1, PAIRS // k))
-    if len(blocks) == 1 or (Q is None and sparse.issparse(index.X)):
-        # A sparse graph of precomputed distances may not hold the extra neighbour.
+    at_once = getattr(index, "searches_at_once", False)
+    if len(blocks) == 1 or at_once or (Q is None and sparse.issparse(index.X)):
+        # An approximate search has one certificate for all. A sparse graph of precomputed
+        # distances may not hold the extra neighbour.
         distance, row = index.nearest(Q, k)
         yield from ((span, distance[span], row[span]) for span in blocks)
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from nearfold.graph.doctor import Circuits, Hole, find_circuits, find_holes
 from nearfold.inputs import check_rows, refuse_extreme
 from nearfold.messages import Message
 from nearfold.methods.pca import PCA
-from nearfold.neighbors import build_index
+from nearfold.neighbors import ApproximateIndex, Certificate, build_index
 from nearfold.notation import Array, Floats
 from nearfold.study.plain import AsJson
 
@@ -47,6 +47,7 @@ class Diagnosis(AsJson):
     radius_is_exact: bool  # otherwise an upper bound
     circuits: Circuits
     holes: list[Hole]
+    certificate: Certificate | None = None  # of a graph that was built approximately
 
     @property
     def sizes(self) -> Array:
@@ -71,6 +72,7 @@ class Diagnosis(AsJson):
         )
         return [
             graph + self._lengths() if len(self.graph.lengths) else graph,
+            *self._certified(),
             self._pieces(),
             self._connecting(),
             *_listed("short", self.circuits.short),
@@ -105,11 +107,19 @@ class Diagnosis(AsJson):
             "short_circuits": [[int(s.a), int(s.b)] for s in self.circuits.short],
             "thin_bridges": [[int(s.a), int(s.b)] for s in self.circuits.thin],
             "holes": [[int(row) for row in h.rows] for h in self.holes],
+            "certificate": None if self.certificate is None else asdict(self.certificate),
         }
 
     def _lengths(self) -> Message:
         middle, longest = np.median(self.graph.lengths), self.graph.lengths.max()
         return Message("doctor.lengths", middle=f"{middle:.4g}", longest=f"{longest:.4g}")
+
+    def _certified(self) -> list[Message]:
+        found = self.certificate
+        if found is None:
+            return []
+        return [Message("doctor.certificate", proven=f"{found.proven:.1%}", low=f"{found.low:.4f}",
+                        high=f"{found.high:.4f}", checked=found.n_checked)]  # fmt: skip
 
     def _pieces(self) -> Message:
         if len(self.sizes) == 1:
@@ -175,11 +185,14 @@ def diagnose(
     metric_params: dict[str, Any] | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
+    algorithm: str = "auto",
+    recall: float = 0.95,
 ) -> Diagnosis:
     """Examine the neighbourhood graph of a table (an array, a frame or a file).
 
     Parameters are those of Isomap; with `radius` n_neighbors is not used. `random_state` chooses
-    the rows from which paths are counted.
+    the rows from which paths are counted. With algorithm="approximate" the graph of the nearest is
+    built to a certified recall, as in `NearestNeighbors`.
 
     Examples
     --------
@@ -198,8 +211,9 @@ def diagnose(
     if k is not None and not 1 <= k < m:
         raise InputError(Message("words.from_to", name="n_neighbors", value=k, low=1, high=m - 1))
     index = build_index(
-        X, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, k_hint=k or 5
-    )
+        X, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, k_hint=k or 5,
+        algorithm=algorithm, recall=recall, random_state=random_state,
+    )  # fmt: skip
     graph, reach = neighbourhood_graph(index, k, radius)
     outside = OutsideSearch(index, precomputed=isinstance(metric, str) and metric == "precomputed")
     _, label = graph.components()
@@ -228,6 +242,7 @@ def diagnose(
         exact,
         Circuits(rows, thin),
         [Hole(largest[hole.rows], hole.length) for hole in holes],
+        index.certificate(k) if k is not None and isinstance(index, ApproximateIndex) else None,
     )
 
 
