@@ -10,6 +10,7 @@ from nearfold.study.verdict import Standing, Verdict
 
 _LEAST_GAIN = 0.0005  # that is worth telling
 _NEARLY_ALL = 0.8  # share of a gain over raw columns that scaling gives alone
+_UNANSWERED = (Task.PAIRS, Task.NONE)  # neither label nor target
 
 
 class Headline:
@@ -32,7 +33,8 @@ class Headline:
         if not verdict.beats_chance:
             return Message("headline.nothing", what=self._what())
         if verdict.winner is None:
-            return Message("headline.no_better", score=self._score(base), what=self._what(),
+            own = f".{self.judge.task.value}" if self.judge.task in _UNANSWERED else ""
+            return Message(f"headline.no_better{own}", score=self._score(base), what=self._what(),
                            reference=self._columns(base))  # fmt: skip
         top = verdict.of(verdict.winner)
         assert top.difference is not None
@@ -61,7 +63,8 @@ class Headline:
         chance = ScoreValue.of(self.verdict.chance or 0.0, self.judge)
         n = len(self.judge.split.judged)
         return [Message("details.chance", space=space_name(best.name), score=self._score(best),
-                        measure=self._measure(best), chance=chance, n=n)]  # fmt: skip
+                        measure=self._measure(best), chance=chance, n=n,
+                        what=self.judge.held_out)]  # fmt: skip
 
     def _winner(self, top: Standing) -> list[Message]:
         gain = top.difference
@@ -131,8 +134,9 @@ class Headline:
             )
         if (self.verdict.detectable or 0.0) >= _LEAST_GAIN:
             detectable = ScoreValue.of(self.verdict.detectable or 0.0, self.judge, gain=True)
+            n = len(self.judge.split.judged)
             lines.append(
-                Message("details.detectable", n=len(self.judge.split.judged), gain=detectable)
+                Message("details.detectable", n=n, gain=detectable, what=self.judge.held_out)
             )
         return lines + self._smaller(base)
 
@@ -157,7 +161,7 @@ class Headline:
 
     def _measure(self, standing: Standing) -> Message:
         """What the score is, and of which learner."""
-        if self.judge.task in (Task.PAIRS, Task.NONE):
+        if self.judge.task in _UNANSWERED:
             return Message(f"measure.{self.judge.task.value}", k=self.judge.ks[0])
         return Message(
             "measure.learner", score=self.judge.score_name, k=standing.result.n_neighbors
