@@ -532,3 +532,23 @@ def test_names_of_methods_are_understood():
     cells = cells_of_array(np.zeros((9, 2)))
     names = [c.name for c in pick_candidates(question, cells, Task.CLASSIFICATION)]
     assert names == ["raw", "scaled", "LDA", "NCA"]
+
+
+def test_headlines_without_an_answer_say_what_was_judged():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    found = compare(X, methods=["PCA"], n_repeats=1)
+    assert str(found.headline).startswith("No space is shown to keep the neighbours better than")
+    a, b = np.triu_indices(80, 1)
+    y = rng.integers(0, 2, 80)
+    pairs = rng.permutation(np.column_stack([a, b, np.where(y[a] == y[b], 1, -1)]))[:300]
+    told = " ".join(map(str, compare(X, pairs=pairs, methods=["PCA"]).details))
+    assert "pairs" in told
+    assert "rows." not in told
+
+
+def test_words_for_missing_values_can_be_given_in_python(tmp_path):
+    lines = [f"{i % 7},{'none' if i % 9 == 0 else 'ab'[i % 2]}" for i in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,y", *lines]))
+    found = compare(tmp_path / "t.csv", label="y", na=["none"], methods=["PCA"], n_repeats=1)
+    assert set(found.judge.classes) == {"a", "b"}

@@ -404,3 +404,13 @@ def test_a_label_that_is_a_quantity_is_told():
     assert any("--target" in str(n) for n in found.notices)
     found = open_table(frame.with_columns(y=pl.col("y").round()), options=TableOptions(label="y"))
     assert not any("--target" in str(n) for n in found.notices)
+
+
+def test_answers_beside_a_frame_count_for_copies_like_a_column():
+    half = np.random.default_rng(0).normal(size=(40, 2))
+    frame = pl.DataFrame(np.vstack([half, half]), schema=["a", "b"])
+    y = pl.Series("y", np.arange(80) // 40)  # each row twice, with both answers
+    beside = open_table(frame, y)
+    inside = open_table(frame.with_columns(y), options=TableOptions(label="y"))
+    assert len(np.unique(beside.copies)) == len(np.unique(inside.copies)) == 80
+    assert len(np.unique(open_table(frame, np.arange(80) % 40 % 2).copies)) == 40

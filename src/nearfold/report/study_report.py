@@ -148,7 +148,7 @@ def _detectable(comparison: Comparison, gain: float) -> dict[str, str]:
     """The gain that these rows would have shown, in a sentence."""
     shown = ScoreValue.of(gain, comparison.judge, gain=True)
     n = len(comparison.judge.split.judged)
-    return Message("details.detectable", n=n, gain=shown).as_dict()
+    return Message("details.detectable", n=n, gain=shown, what=comparison.judge.held_out).as_dict()
 
 
 def _columns(comparison: Comparison, given: Mapping[str, Any] | None) -> Mapping[str, Any]:

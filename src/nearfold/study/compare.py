@@ -63,6 +63,7 @@ def compare(
     score: str | None = None,
     missing: str = "median",
     kinds: Mapping[str, str] | None = None,
+    na: Sequence[str] = (),
     methods: Any = None,
     spaces: Mapping[str, Any] | None = None,
     supervised: Sequence[str] = (),
@@ -101,6 +102,7 @@ def compare(
         What to do about missing numbers, learned from the training rows of each fold.
     kinds : dict, default=None
         Kinds of columns that are not as inferred, for example {"zip": "category"}.
+    na : words that mean a missing value in every column of a file.
     methods : names of spaces, "default" or "all".
     spaces : dict, default=None
         Further spaces, from names to transformers of scikit-learn's kind. They are fitted
@@ -145,7 +147,7 @@ def compare(
     started = time.monotonic()
     options = TableOptions(
         label=label, target=target, group=group, time=time_column, missing=missing,
-        kinds=kinds or {},
+        kinds=kinds or {}, na=(na,) if isinstance(na, str) else tuple(na),
     )  # fmt: skip
     table = open_table(X, y, task, options)
     if pairs is not None:

@@ -10,6 +10,7 @@ from nearfold.study.verdict import Standing, Verdict
 
 _LEAST_GAIN = 0.0005  # that is worth telling
 _NEARLY_ALL = 0.8  # share of a gain over raw columns that scaling gives alone
+_UNANSWERED = (Task.PAIRS, Task.NONE)  # neither label nor target
 
 
 class Headline:
@@ -32,7 +33,8 @@ class Headline:
         if not verdict.beats_chance:
             return Message("headline.nothing", what=self._what())
         if verdict.winner is None:
-            return Message("headline.no_better", score=self._score(base), what=self._what(),
+            own = f".{self.judge.task.value}" if self.judge.task in _UNANSWERED else ""
+            return Message(f"headline.no_better{own}", score=self._score(base), what=self._what(),
                            reference=self._columns(base))  # fmt: skip
         top = verdict.of(verdict.winner)
         return Message(f"headline.winner.{self.judge.task.value}", space=space_name(top.name),
@@ -54,7 +56,8 @@ class Headline:
         chance = self._value(self.verdict.chance or 0.0)
         n = len(self.judge.split.judged)
         return [Message("details.chance", space=space_name(best.name), score=self._score(best),
-                        measure=self._measure(best), chance=chance, n=n)]  # fmt: skip
+                        measure=self._measure(best), chance=chance, n=n,
+                        what=self.judge.held_out)]  # fmt: skip
 
     def _winner(self, top: Standing) -> list[Message]:
         gain = top.difference
@@ -104,8 +107,8 @@ class Headline:
                               high=self._gain(gain.high), n=self.verdict.n_compared)]  # fmt: skip
         detectable = self.verdict.detectable or 0.0
         if detectable >= _LEAST_GAIN:
-            n = len(self.judge.split.judged)
-            lines.append(Message("details.detectable", n=n, gain=self._gain(detectable)))
+            lines += [Message("details.detectable", n=len(self.judge.split.judged),
+                              gain=self._gain(detectable), what=self.judge.held_out)]  # fmt: skip
         return lines + self._smaller(base)
 
     def _smaller(self, base: Standing) -> list[Message]:
@@ -135,7 +138,7 @@ class Headline:
 
     def _measure(self, standing: Standing) -> Message:
         """What the score is, and of which learner."""
-        if self.judge.task in (Task.PAIRS, Task.NONE):
+        if self.judge.task in _UNANSWERED:
             return Message(f"measure.{self.judge.task.value}", k=self.judge.ks[0])
         return Message(
             "measure.learner", score=self.judge.score_name, k=standing.result.n_neighbors

@@ -144,7 +144,7 @@ def open_table(
     copies = groups_of_equal_rows(X)
     if y is not None:
         y, task = check_targets(y, len(X), task)
-        copies = groups_of_equal_rows(np.column_stack([copies, numbered(y)]))
+        copies = _with_answers(copies, y)
     return StudyTable(
         cells_of_array(X), [], y, Task(task) if task else None, None, np.arange(len(X)), copies,
         options.missing, group_beside(options.group, len(X)), time_beside(options.time, len(X)),
@@ -225,9 +225,12 @@ def _from_frame(data: Any, y: Any, task: str | None, options: TableOptions) -> S
         y = np.asarray(y)[kept] if len(np.asarray(y)) == len(kept) else y
     if y is not None:
         y, task = check_targets(y, len(cells), task)
+    copies = _copies(frame, schema)
+    if y is not None and answer is None:
+        copies = _with_answers(copies, y)
     return StudyTable(
         cells, columns, y, Task(task) if task else None, answer, np.flatnonzero(kept),
-        _copies(frame, schema), options.missing,
+        copies, options.missing,
         group_in(frame, schema) if group is None else group[kept],
         time_in(frame, schema) if time is None else time[kept],
         ids, source, schema, _shown(frame, schema), tuple(notices), n_given,
@@ -297,6 +300,11 @@ def _copies(frame: Any, schema: Schema) -> Ints:
         return np.arange(frame.height)
     # Numbered as they appear: folds are drawn by these numbers, and hashes have no order of use.
     return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
+
+
+def _with_answers(copies: Ints, y: Array) -> Ints:
+    """Rows are copies only if their answers, given beside the table, are equal as well."""
+    return groups_of_equal_rows(np.column_stack([copies, numbered(y)]))
 
 
 def _pairs_by_chance(distinct: Any, names: list[str], n: int) -> float:

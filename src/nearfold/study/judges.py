@@ -53,6 +53,7 @@ class Judge:
     negated = False  # smaller is better for the number that is shown
     ks: tuple[int, ...] = (0,)  # settings of the learner
     limits = (0.0, 1.0)  # no score is beyond them, and no interval
+    held_out = Message("judged.rows")  # the word for what is held out
 
     def __init__(self, table: StudyTable, split: Split, prepare: Preparations) -> None:
         self.table = table
@@ -279,6 +280,7 @@ class PairJudge(Judge):
 
     task = Task.PAIRS
     score_name = Message("score.pairs")
+    held_out = Message("judged.pairs")
     is_share = False
 
     def __init__(
