@@ -327,3 +327,30 @@ def test_nonfinite_rows_and_queries_are_named(metric, wrap):
         index.nearest(wrap(bad), 2)
     with pytest.raises(NonFiniteError, match=r"1 NaN \(column 1: 1; first rows: \[3\]\)"):
         index.within(wrap(bad), 2.0)
+
+
+def test_an_index_is_built_once_few_queries_at_a_time_add_up(monkeypatch):
+    """And the answers stay the same to the last bit."""
+    monkeypatch.setattr(exact, "_LARGE_CELLS", 1000)
+    monkeypatch.setattr(exact, "_PLAIN_CELLS", 3 * 400 * 12)
+    X, Q = normal(400, 12), normal(1, 12, seed=1)
+    index = EuclideanIndex(X)
+    kinds, found = [], []
+    for _ in range(6):
+        kinds.append(type(index._route(Q)))
+        found.append(index.nearest(Q, 5))
+    assert kinds[0] is PlainIndex
+    assert kinds[-1] is PrunedIndex
+    for distance, row in found:
+        np.testing.assert_array_equal(distance, found[0][0])
+        np.testing.assert_array_equal(row, found[0][1])
+
+
+@pytest.mark.parametrize("k", [1, 5, 16, 17, 300])
+@pytest.mark.parametrize("n", [300, 1000])
+def test_plain_search_of_many_ties(n, k):
+    """A bound from the least values of groups of columns keeps every row that ties."""
+    X = grid(n)
+    for Q in (None, X[:50]):
+        k_ = min(k, n - 1)
+        oracle.assert_same(PlainIndex(X).nearest(Q, k_), oracle.nearest(X, Q, k_), exact=True)

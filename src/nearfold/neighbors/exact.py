@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 _TREE_FEATURES = 8  # beyond it the tree visits too much: measured, uniform and low-rank data
 _PLAIN_PAIRS = 25_000_000  # below this size JIT compilation would dominate
+_LARGE_CELLS = 2**22  # values of a table that is large: few queries at a time add up
+_PLAIN_CELLS = 2**32  # values read by such queries before an index is built: its price, roughly
+_PASS = 64  # queries answered by one pass over the rows
 _LARGE, _SMALL = 1e140, 1e-140  # outside, squares of float64 might overflow or vanish
 _DENSE_CELLS = 2**20  # values of sparse queries made dense at a time
 
@@ -97,6 +100,7 @@ class EuclideanIndex:
     def _forget(self) -> None:
         self._plain: PlainIndex | None = None
         self._heavy: TreeIndex | PrunedIndex | PlainIndex | None = None
+        self._cells_read = 0
 
     @property
     def n_rows(self) -> int:
@@ -160,15 +164,26 @@ class EuclideanIndex:
         if self._heavy is None:
             if d <= _TREE_FEATURES and n > 256:
                 self._heavy = TreeIndex(self.X, self.n_jobs)
-            elif n * m <= _PLAIN_PAIRS:
-                if self._plain is None:
-                    self._plain = PlainIndex(self.X, self.n_jobs)
-                return self._plain
+            elif n * m <= _PLAIN_PAIRS and self._cells_read <= _PLAIN_CELLS:
+                if n * d > _LARGE_CELLS:
+                    self._cells_read += n * d * -(-m // _PASS)
+                return self._plain_index()
             else:
                 self._heavy = PrunedIndex(self.X, n_jobs=self.n_jobs, k_hint=self.k_hint)
         if isinstance(self._heavy, PrunedIndex) and self._heavy.held_bytes() > get_memory() / 2:
             raise CannotSketch  # it was built when more of the budget was free
         return self._heavy
+
+    def _plain_index(self) -> PlainIndex:
+        """Brute force; on a large table, whose route changes with use, as the pruned search."""
+        if self._plain is None:
+            if self.X.size > _LARGE_CELLS:
+                from nearfold.kernels.screen import measure_pairs
+
+                self._plain = PlainIndex(self.X, self.n_jobs, measure=measure_pairs)
+            else:
+                self._plain = PlainIndex(self.X, self.n_jobs)
+        return self._plain
 
     def _fallback(self) -> PlainIndex:
         """Brute force that decides as the pruned search does, to the last bit."""

@@ -5,7 +5,7 @@ every pair that could be among the k nearest within the rounding of that product
 as the sum of squared differences, which alone decides. Ties: smaller row first.
 
 Queries and rows are taken in tiles. Centred rows and their norms are kept between calls where they
-are small beside the memory budget; a tile computed again has the same values.
+are small beside the memory budget; computed again they have the same values.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from nearfold.linalg import (
     pair_squares,
     square_norms,
     squared_distance_error,
-    squared_distances,
 )
 from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.selection import first_k_of_pairs
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 
-_CELLS = 2**18  # values of a tile of rows
-_QUERIES, _ROWS = 256, 1024  # of a tile of distances, at the most
+_CELLS = 2**18  # values of a tile: of rows, of distances
+_ROWS = 8192  # of a tile, at the most
+_LANES = 64  # groups of columns whose least values bound the k-th
 
 Squares = Callable[[Array, Array, Ints, Ints], Floats]  # |q_i - x_j|^2 of some pairs
 
@@ -49,10 +49,11 @@ class PlainIndex:
         width = max(1, _CELLS // max(1, X.shape[1]))
         # Any point near the data will do.
         self.centre = self._placed(X[: min(4096, width)], True).mean(axis=0, dtype=np.float64)
-        self.row_tiles = spans(len(X), min(_ROWS, width))
-        self.query_step = min(_QUERIES, width)
-        self._centred: list[tuple[Floats, Floats]] | None = None
+        self._centred: tuple[Floats, Floats] | None = None
         self._keeps = 8.0 * X.size <= get_memory() / 8
+        self.row_tiles = spans(len(X), _ROWS if self._keeps else min(1024, width))
+        longest = self.row_tiles[0].stop if self.row_tiles else 1
+        self.query_step = max(1, min(width, _CELLS // longest))
 
     def _placed(self, A: Array, is_row: bool) -> Array:
         """Where rows, or queries, lie for the product."""
@@ -73,11 +74,11 @@ class PlainIndex:
         def search(span: slice) -> None:
             m = span.stop - span.start
             best, best_row = np.full((m, k), np.inf), np.full((m, k), len(self.X))
-            for first, rough, margin in self._rough_squares(queries, span, Q is None):
-                bound = best[:, -1:]
-                if rough.shape[1] >= k:
-                    bound = np.fmin(bound, np.partition(rough, k - 1, axis=1)[:, k - 1 : k])
-                q, x = np.nonzero(rough <= bound + margin)
+            for first, rough, size, margin in self._rough_squares(queries, span):
+                if Q is None:
+                    _leave_out(rough, span.start - first)
+                bound = np.fmin(best[:, -1:] - size, _bound_kth(rough, k))
+                q, x = _pairs_at_most(rough, bound + margin, span.start - first, Q is None)
                 x += first
                 square = self.measure(queries[span], self.X, q, x)
                 best, best_row = _merge_best(best, best_row, q, x, square)
@@ -96,8 +97,9 @@ class PlainIndex:
 
         def search(span: slice) -> list[tuple[Ints, Ints, Floats]]:
             pieces = []
-            for first, rough, margin in self._rough_squares(queries, span, Q is None):
-                q, x = np.nonzero(rough <= limit[span] + margin)
+            for first, rough, size, margin in self._rough_squares(queries, span):
+                bound = limit[span] - size + margin
+                q, x = _pairs_at_most(rough, bound, span.start - first, Q is None)
                 x += first
                 distance = self._distance(self.measure(queries[span], self.X, q, x))
                 keep = distance <= reach[span][q]  # a radius equal to a distance includes it
@@ -113,46 +115,76 @@ class PlainIndex:
         tiles = spans(m, self.query_step)
         if len(tiles) == 1:  # not worth a pool of threads
             return map(search, tiles)
-        if self._keeps:
-            self._centred_rows()  # once, before the threads need it
+        next(self._centred_rows())  # once, before the threads need it
         return map_in_order(search, tiles, n_jobs=self.n_jobs, label="neighbours", total=len(tiles))
 
-    def _centred_rows(self) -> Iterator[tuple[Floats, Floats]] | list[tuple[Floats, Floats]]:
+    def _centred_rows(self) -> Iterator[tuple[Floats, Floats]]:
         """Each tile of rows about the centre, and the squared norms."""
+        if self._keeps and self._centred is None:
+            self._centred = self._about_centre(slice(None))
+        for tile in self.row_tiles:
+            if self._centred is None:
+                yield self._about_centre(tile)
+            else:
+                yield self._centred[0][tile], self._centred[1][tile]
 
-        def centred(tile: slice) -> tuple[Floats, Floats]:
-            rows = self._placed(self.X[tile], True) - self.centre
-            return rows, square_norms(rows)
-
-        if not self._keeps:
-            return map(centred, self.row_tiles)
-        if self._centred is None:
-            self._centred = [centred(tile) for tile in self.row_tiles]
-        return self._centred
+    def _about_centre(self, tile: slice) -> tuple[Floats, Floats]:
+        rows = self._placed(self.X[tile], True) - self.centre
+        return rows, square_norms(rows)
 
     def _rough_squares(
-        self, queries: Array, span: slice, exclude_self: bool
-    ) -> Iterator[tuple[int, Floats, Floats]]:
+        self, queries: Array, span: slice
+    ) -> Iterator[tuple[int, Floats, Floats, Floats]]:
         """Squared distances from products, tile of rows by tile, and what they may be off by.
 
-        Yields (first row, squares, margin): rounding of the product, and of centring about a
-        point that may be far from zero.
+        Yields (first row, |x|^2 - 2 q.x, |q|^2, margin): rounding of the product, and of centring
+        about a point that may be far from zero.
         """
         d = len(self.centre)
         block = self._placed(queries[span], False) - self.centre
         size = square_norms(block)
+        length = np.sqrt(size)
+        block *= -2.0  # exact
         offset = float(np.linalg.norm(self.centre))
         for tile, (rows, square) in zip(self.row_tiles, self._centred_rows(), strict=True):
-            rough = squared_distances(block, rows, size, square)
-            if exclude_self:
-                own = np.arange(span.start, span.stop) - tile.start
-                here = np.flatnonzero((own >= 0) & (own < len(rows)))
-                rough[here, own[here]] = np.nan  # never at most anything, and sorted last
-            reach = np.sqrt(size) + np.sqrt(square.max(initial=0.0))
-            yield tile.start, rough, squared_distance_error(d, reach, offset)[:, None]
+            rough = block @ rows.T
+            rough += square
+            reach = length + np.sqrt(square.max(initial=0.0))
+            margin = squared_distance_error(d, reach, offset)
+            yield tile.start, rough, size[:, None], margin[:, None]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_centred": None}
+
+
+def _leave_out(rough: Floats, first: int) -> None:
+    """Query i is the row in column first + i: it never counts."""
+    column = first + np.arange(len(rough))
+    here = np.flatnonzero((column >= 0) & (column < rough.shape[1]))
+    rough[here, column[here]] = np.inf
+
+
+def _bound_kth(rough: Floats, k: int) -> Floats:
+    """At least the k-th smallest value of each row (m, 1), inf if it has fewer.
+
+    Of the least values of k groups of columns each is at most the largest of them.
+    """
+    m, n = rough.shape
+    if n < k:
+        return np.full((m, 1), np.inf)
+    whole = n - n % _LANES
+    if k <= _LANES // 4 and whole >= 4 * _LANES:
+        rough = rough[:, :whole].reshape(m, -1, _LANES).min(axis=1)
+    return np.partition(rough, k - 1, axis=1)[:, k - 1 : k]
+
+
+def _pairs_at_most(rough: Floats, bound: Floats, first: int, own: bool) -> tuple[Ints, Ints]:
+    """(row, column) of values within their row's bound; not the query's own column."""
+    q, x = np.divmod(np.flatnonzero(rough <= bound), rough.shape[1])
+    if own:
+        keep = x != q + first
+        q, x = q[keep], x[keep]
+    return q, x
 
 
 def _merge_best(
