@@ -15,7 +15,8 @@ New rows are searched by their cells alone: a walk over the graph of the fitted 
 answer depend on whether that graph had been asked for. Few rows or columns, few queries, and values
 that float32 cannot hold are left to the exact engine, and the certificate says that all is proven.
 
-Cost: O(n p d) per round for p x 128 rows visited; memory 4 n d bytes and about 150 per row.
+Cost: 128 p products per row for p cells, some hundreds in each round of descent. Memory: 4 n d bytes
+(twice that while cells are built) and about 40 per neighbour asked for.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ from nearfold.neighbors.probing import WALK
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.run import random_state as make_random_state
-from nearfold.state import State, array, names, number, optional, text
+from nearfold.state import Sizes, State, array, names, number, optional, require, text
 
 _FEW_ROWS = 10_000  # up to here the exact engine is as fast
 _FEW_COLUMNS = 8  # up to here it has a tree
 _LARGEST = 1e15  # beyond it float32 scores might overflow
 _BLOCK = 4096
+
+
+def _check_recall(values: dict[str, Any], sizes: Sizes) -> None:
+    require(0 < values["recall"] < 1, "recall: not between 0 and 1")
 
 
 class ApproximateIndex:
@@ -59,9 +64,10 @@ class ApproximateIndex:
     """
 
     fitted_state = State(
+        _check_recall,
         X=array("n d", large=True),
         metric=text("euclidean", "cosine"),
-        recall=number(least=0, most=1),
+        recall=number(),
         seed=number(least=0, whole=True),
         n_jobs=optional(number(whole=True)),
         names=optional(names("d")),
@@ -88,8 +94,8 @@ class ApproximateIndex:
         self._forget()
 
     def _forget(self) -> None:
-        self._certificates: dict[int, Certificate] = {}
-        self._query_certificate: Certificate | None = None
+        self.certificates: dict[int, Certificate] = {}
+        self.query_certificate: Certificate | None = None
 
     @property
     def n_rows(self) -> int:
@@ -98,14 +104,9 @@ class ApproximateIndex:
 
     def certificate(self, k: int) -> Certificate:
         """That of the k nearest of the rows themselves, which are searched if they were not yet."""
-        if k not in self._certificates:
+        if k not in self.certificates:
             self.nearest(None, k)
-        return self._certificates[k]
-
-    @property
-    def query_certificate(self) -> Certificate | None:
-        """That of the last search for other queries; None before it."""
-        return self._query_certificate
+        return self.certificates[k]
 
     def part(self, rows: Any) -> ApproximateIndex:
         """An index of some of the rows."""
@@ -114,7 +115,7 @@ class ApproximateIndex:
     def without_structures(self) -> ApproximateIndex:
         """The same index without what its searches have built, but with what they certified."""
         fresh = copy(self)
-        fresh._certificates = dict(self._certificates)
+        fresh.certificates = dict(self.certificates)
         return fresh
 
     def within(self, Q: Any, radius: float | Floats) -> tuple[Ints, Ints, Floats]:
@@ -134,9 +135,9 @@ class ApproximateIndex:
             self._require_memory(m, k)
             found, certificate = Search(self, Q, k).run()
         if Q is None:
-            self._certificates[k] = certificate
+            self.certificates[k] = certificate
         else:
-            self._query_certificate = certificate
+            self.query_certificate = certificate
         if not certificate.holds:
             warn(
                 Message("warn.recall", asked=f"{self.recall:g}", low=f"{certificate.low:.3f}",
@@ -206,8 +207,9 @@ class ApproximateIndex:
 
     def _require_memory(self, m: int, k: int) -> None:
         width = candidates_of(k)
-        needed = 4.0 * self.X.size + m * (13.0 * width + 5.0 * WALK + 16.0 * k + 64)
-        needed += 0.0 if m == self.n_rows else 4.0 * m * self.X.shape[1]
+        # Points twice while they are put in order; scores, places and two rounds of lists.
+        needed = 8.0 * self.X.size + m * (17.0 * width + 5.0 * WALK + 16.0 * k + 64)
+        needed += 0.0 if m == self.n_rows else 8.0 * m * self.X.shape[1]
         require_memory(needed, f"An approximate search of {m:,} rows", 'Use algorithm="auto".')
 
     def __getstate__(self) -> dict[str, Any]:
