@@ -15,8 +15,8 @@ New rows are searched by their cells alone: a walk over the graph of the fitted 
 answer depend on whether that graph had been asked for. Few rows or columns, few queries, and values
 that float32 cannot hold are left to the exact engine, and the certificate says that all is proven.
 
-Cost: 128 p products per row for p cells, some hundreds in each round of descent. Memory: 4 n d bytes
-(twice that while cells are built) and about 40 per neighbour asked for.
+Cost: 128 p products per row for p cells, some hundreds in each round of descent. Memory: 4 n d
+bytes (twice that while cells are built) and about 40 per neighbour asked for.
 """
 
 from __future__ import annotations
