@@ -26,7 +26,7 @@ from nearfold.run import PerThread
 LISTED = 2000  # rows; JIT compilation dominates below this size
 _PAIRS = 2**22  # listed at most, about
 _SHARE = 1 / 16  # of all pairs: a list of more is no faster than products with all rows
-_SLACKS = (0.2, 0.15, 0.1, 0.05)
+_SLACKS = (0.1, 0.05)  # larger lists save fewer renewals than they cost: measured
 _PILOT = 64  # rows from which the number of pairs is estimated
 _TASKS = 16
 
@@ -69,13 +69,15 @@ def find_candidates(Z: Array, starts: Ints, reach: Floats) -> Candidates | None:
     Z is centred; reach_i^2 (0: no impostors) is given for every row.
     """
     m, (left, right) = len(Z), augmented(Z.astype(np.float32, copy=False))
-    # A sum of r + 1 products of rounded numbers, none larger than 2 |z|^2.
-    error = 8.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps * right[-1].max())
     norms = right[-1].astype(np.float64)
+    # A sum of r + 1 products of rounded numbers, none larger than 2 max(|z_i|, |z_l|)^2; and rows
+    # within reach are not much farther from the origin than row i.
+    rounding = 8.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
 
     def least(slack: float) -> Array:  # T_il = |z_i|^2 - d_il^2 above which l is listed
-        limit = np.where(reach > 0, norms - (1 + slack) ** 2 * reach - error, np.inf)
-        return limit.astype(np.float32)
+        within = (1 + slack) ** 2 * reach
+        error = rounding * (np.sqrt(norms) + np.sqrt(within)) ** 2
+        return np.where(reach > 0, norms - within - error, np.inf).astype(np.float32)
 
     pilot = np.linspace(0, m - 1, _PILOT).astype(np.int64)
     group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))

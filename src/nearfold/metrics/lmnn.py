@@ -15,7 +15,8 @@ Steps
 
 Up to some thousand rows every evaluation of f finds all impostors (margin.py). Beyond, L-BFGS works
 on lists of the pairs that may be impostors (impostors.py), which are renewed as the map moves and
-checked against all pairs at the end (lmnn_solver.py); the objective is the same.
+checked against all pairs at the end (lmnn_solver.py); the objective is the same. There the start is
+`init` times a factor, that of the smallest f.
 
 Cost: O(m^2 r) time to find all impostors, O(n r) for a step with n pairs listed; memory: a block of
 rows x m per thread, and some million pairs.
@@ -43,7 +44,13 @@ from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.lmnn_solver import minimise_in_rounds
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.margin import map_rows, margin_loss, reach_of_rows, target_neighbors
+from nearfold.metrics.margin import (
+    best_scale,
+    map_rows,
+    margin_loss,
+    reach_of_rows,
+    target_neighbors,
+)
 from nearfold.metrics.pair_blocks import groups_of, require_blocks
 from nearfold.metrics.parameters import (
     CLASSES,
@@ -76,6 +83,8 @@ def learn_map(
 
     if len(X) < LISTED:
         return minimise(loss, L, label="LMNN", **options)
+    # A start of about the right size has about as many impostors as the end, so that lists last.
+    L = L * best_scale(X, starts, targets, L, mu, penalty)
     return minimise_in_rounds(loss, find, L, **options)
 
 

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 
-from nearfold.linalg import square_norms
+from nearfold.linalg import square_norms, squared_distances
 from nearfold.metrics.impostors import Candidates
 from nearfold.metrics.pair_blocks import (
     Block,
@@ -32,6 +33,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread
 
 _IMPOSTORS = 2**17  # pairs of a row and an impostor held at a time
+_SAMPLE = 64  # rows from which the scale of a map is found
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,40 @@ def reach_of_rows(starts: Ints, targets: Targets, near: Array) -> Floats:
         if own.shape[1]:
             reach[lo:hi] = 1 + own.max(axis=1)
     return reach
+
+
+def best_scale(
+    X: Array, starts: Ints, targets: Targets, L: Floats, mu: float, penalty: float
+) -> float:
+    """The s for which f(s L) is about the smallest, as far as some of the rows show."""
+    Z, near = map_rows(X, targets, L)
+    rows = np.linspace(0, len(Z) - 1, _SAMPLE).astype(np.int64)
+    rows = rows[targets.first[rows + 1] > targets.first[rows]]
+    group = np.searchsorted(starts, rows, side="right")
+    pairs = [near[targets.first[i] : targets.first[i + 1]].astype(np.float64) for i in rows]
+    far = squared_distances(Z[rows], Z).astype(np.float64)
+    for i, c in enumerate(group):
+        far[i, starts[c - 1] : starts[c]] = np.inf
+    pull = sum(float(own.sum()) for own in pairs)
+    size = pull / sum(len(own) for own in pairs)
+    cost = mu * pull + penalty * float(np.sum(L**2)) * len(rows) / len(Z)
+
+    def value(log_t: float) -> float:  # t = s^2
+        t = np.exp(log_t)
+        push = sum(
+            np.maximum(1 + t * (d - others), 0).sum()
+            for own, others in zip(pairs, far, strict=True)
+            for d in own
+        )
+        return float(t * cost + (1 - mu) * push)
+
+    if not size > 0:
+        return 1.0
+    around = np.log(1 / size)
+    found = minimize_scalar(
+        value, bounds=(around - 5, around + 5), method="bounded", options={"xatol": 0.05}
+    )
+    return float(np.exp(found.x / 2))
 
 
 def margin_loss(
