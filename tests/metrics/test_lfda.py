@@ -337,3 +337,11 @@ def test_preprocessor_looks_up_rows():
     X, y = load_iris(return_X_y=True)
     model = LFDA(2, preprocessor=X).fit(np.arange(150), y)
     np.testing.assert_array_equal(model.components_, LFDA(2).fit(X, y).components_)
+
+
+def test_scales_of_few_and_of_many_rows_agree(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    X[7] = X[8]
+    few = local_scales(X, 4)
+    monkeypatch.setattr(lfda, "_FEW", 0)
+    np.testing.assert_allclose(local_scales(X, 4), few, rtol=1e-14)

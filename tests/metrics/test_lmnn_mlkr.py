@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes, load_iris, load_wine
 
 from nearfold import LMNN, MLKR, KNeighborsClassifier, KNeighborsRegressor
 from nearfold.errors import InputError, NearfoldWarning, NotConvergedWarning
-from nearfold.metrics.lmnn import margin_loss, target_neighbors
+from nearfold.metrics.margin import margin_loss, target_neighbors
 from nearfold.metrics.mlkr import residuals
 
 
@@ -56,16 +56,16 @@ def test_margin_loss_and_gradient(seed, mu):
 
 
 def test_small_blocks_give_the_same(monkeypatch):
-    import nearfold.metrics.lmnn as lmnn
+    import nearfold.metrics.margin as margin
     from nearfold.metrics import pair_blocks
 
     X, _, starts, L, _ = scene(200)
     targets = target_neighbors(X, starts, 3)
     whole = margin_loss(X, starts, targets, L, 0.5)
-    for module in (pair_blocks, lmnn):
+    for module in (pair_blocks, margin):
         monkeypatch.setattr(module, "block_size", lambda m: 9)
     monkeypatch.setattr(pair_blocks, "_ALONE", 0)
-    monkeypatch.setattr(lmnn, "_IMPOSTORS", 30)
+    monkeypatch.setattr(margin, "_IMPOSTORS", 30)
     cut = margin_loss(X, starts, targets, L, 0.5)
     assert cut[0] == pytest.approx(whole[0], rel=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], rtol=1e-9, atol=1e-9)

@@ -59,6 +59,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread, thread_count
 
 _CELLS = 2**20  # of the affinities, held by one task
+_FEW = 2**20  # products for all distances in a class: fewer are done before an index is built
 EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 
 
@@ -66,7 +67,11 @@ def local_scales(X: Floats, k: int) -> Floats:
     """sigma (m_c,) of the rows of one class; 0 only if they are all equal."""
     if len(X) < 2:
         return np.zeros(len(X))
-    sigma = build_index(X, k_hint=k).nearest(None, min(k, len(X) - 1))[0][:, -1]
+    k = min(k, len(X) - 1)
+    if len(X) * X.size <= _FEW:
+        sigma = np.sqrt(np.partition(cdist(X, X, "sqeuclidean"), k, axis=1)[:, k])
+    else:
+        sigma = build_index(X, k_hint=k).nearest(None, k)[0][:, -1]
     copies = sigma == 0
     if copies.any():
         different, which = np.unique(X, axis=0, return_inverse=True)
@@ -117,15 +122,14 @@ def local_scatters(Z: Floats, label: Ints, k: int) -> tuple[Floats, Floats, floa
     """S_w and S_b of centred rows, and the sum of the weights of S_w."""
     m, d = Z.shape
     S_w, S_b, weight = np.zeros((d, d)), np.zeros((d, d)), 0.0
-    with one_blas_thread():  # small classes do not go through a pool, whose tasks have one anyway
-        for c in range(int(label.max()) + 1):
-            X = Z[label == c]
-            m_c, mu_c = len(X), X.mean(axis=0)
-            X -= mu_c
-            G, total = local_scatter(X, local_scales(X, k))
-            S_w += G / m_c
-            weight += total / m_c
-            S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
+    for c in range(int(label.max()) + 1):
+        X = Z[label == c]
+        m_c, mu_c = len(X), X.mean(axis=0)
+        X -= mu_c
+        G, total = local_scatter(X, local_scales(X, k))
+        S_w += G / m_c
+        weight += total / m_c
+        S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
     return S_w, S_b, weight
 
 
@@ -222,10 +226,10 @@ class LFDA(MahalanobisMetric):
         n = check_rank(self.n_components, d) or d
         k = self._check_k(d, label)
         self._require(X, label)
-        S_w, S_b, weight = local_scatters(centre(X), label, k)
-        with one_blas_thread():
+        with one_blas_thread():  # small classes do not go through a pool, whose tasks have one
+            S_w, S_b, weight = local_scatters(centre(X), label, k)
             lam, phi = local_axes(S_w, S_b, rounding_of(X) * weight**0.5, n)
-        self._set_map(map_of_axes(lam, phi, self.embedding_type), X.dtype)
+            self._set_map(map_of_axes(lam, phi, self.embedding_type), X.dtype)
         return self
 
     def _check_k(self, d: int, label: Ints) -> int:

@@ -13,10 +13,13 @@ Steps
   2. L-BFGS on f, from `init`; f is convex in M = L^T L
   3. bring the map into the canonical form of mahalanobis.py
 
-Every evaluation finds all impostors, in blocks of rows against all rows; only pairs inside the
-margin are kept, as a sparse block.
+Up to some thousand rows every evaluation of f finds all impostors (margin.py). Beyond, L-BFGS works
+on lists of the pairs that may be impostors (impostors.py), which are renewed as the map moves and
+checked against all pairs at the end (lmnn_solver.py); the objective is the same. There the start is
+`init` times a factor, that of the smallest f.
 
-Cost: O(m^2 r) time per evaluation; memory: a block of rows x m per thread, and its impostors.
+Cost: O(m^2 r) time to find all impostors, O(n r) for a step with n pairs listed; memory: a block of
+rows x m per thread, and some million pairs.
 
 Departures: metric-learn's gradient descent has a step size, `learn_rate`, and `min_iter`; both are
 accepted and have no effect on L-BFGS. A class with fewer than k + 1 rows has fewer targets, with a
@@ -26,34 +29,29 @@ the columns, which draws M towards low rank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from nearfold.errors import InputError, warn
-from nearfold.linalg import square_norms
 from nearfold.linalg.row_order import order_by_value
 from nearfold.messages import Message
+from nearfold.metrics.impostors import LISTED, Candidates, find_candidates, listed_pairs
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
+from nearfold.metrics.lmnn_solver import minimise_in_rounds
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.pair_blocks import (
-    Block,
-    augmented,
-    block_size,
-    groups_of,
-    plan_blocks,
-    project,
-    pull_back,
-    require_blocks,
-    run_tasks,
+from nearfold.metrics.margin import (
+    best_scale,
+    map_rows,
+    margin_loss,
+    reach_of_rows,
+    target_neighbors,
 )
+from nearfold.metrics.pair_blocks import groups_of, require_blocks
 from nearfold.metrics.parameters import (
     CLASSES,
     COUNT,
@@ -65,110 +63,29 @@ from nearfold.metrics.parameters import (
     TUPLES,
 )
 from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
-from nearfold.neighbors import build_index
-from nearfold.neighbors.selection import groups_of_counts
 from nearfold.notation import Array, Floats, Ints
-from nearfold.optim import minimise, warn_unless_converged
-from nearfold.run import PerThread, one_blas_thread, random_state, reporting
-
-_IMPOSTORS = 2**17  # pairs of a row and an impostor held at a time
+from nearfold.optim import OptimizationResult, minimise, warn_unless_converged
+from nearfold.run import one_blas_thread, random_state, reporting
 
 
-@dataclass(frozen=True)
-class Targets:
-    """The pairs j ~> i, row after row: row i has those from first[i] to first[i + 1]."""
+def learn_map(
+    X: Array, starts: Ints, L: Floats, k: int, mu: float, penalty: float, **options: Any
+) -> OptimizationResult:
+    """L-BFGS on f plus penalty |L|^2, from L; rows sorted by class."""
+    targets = target_neighbors(X, starts, k)
 
-    i: Ints
-    j: Ints
-    first: Ints
+    def loss(L: Floats, listed: Candidates | None = None) -> tuple[float, Floats]:
+        return penalised(*margin_loss(X, starts, targets, L, mu, listed), L, penalty)
 
-    def of(self, lo: int, hi: int, values: Array) -> Array:
-        """The values of the pairs of rows lo to hi, all of one class, as a table (rows, k)."""
-        return values[self.first[lo] : self.first[hi]].reshape(hi - lo, -1)
+    def find(L: Floats) -> Candidates | None:
+        Z, near = map_rows(X, targets, L)
+        return find_candidates(Z, starts, reach_of_rows(starts, targets, near))
 
-
-def target_neighbors(X: Array, starts: Ints, k: int) -> Targets:
-    """The k nearest rows of its own class for every row; rows are sorted by class."""
-    counts, j = np.zeros(len(X), dtype=np.int64), [np.empty(0, dtype=np.int64)]
-    for lo, hi in pairwise(starts.tolist()):
-        most = min(k, hi - lo - 1)
-        counts[lo:hi] = most
-        if most:
-            j.append((lo + build_index(X[lo:hi], k_hint=most).nearest(None, most)[1]).ravel())
-    first = np.concatenate([[0], np.cumsum(counts)])
-    return Targets(np.repeat(np.arange(len(X)), counts), np.concatenate(j), first)
-
-
-def margin_loss(
-    X: Array, starts: Ints, targets: Targets, L: Floats, mu: float
-) -> tuple[float, Floats]:
-    """f(L) and its gradient; rows sorted by class."""
-    Z = project(X, L)
-    Z = Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype)
-    (m, r), (left, right) = Z.shape, augmented(Z)
-    norms = right[-1]
-    d_near = square_norms(Z[targets.i] - Z[targets.j])
-    buffers = PerThread(lambda: np.empty((block_size(m), m), dtype=Z.dtype))
-
-    def run(task: list[Block]) -> tuple[float, list[Floats], Floats]:
-        value, counts, G = 0.0, [np.empty(0)], np.zeros(Z.shape)
-        for lo, hi, c in task:
-            near = targets.of(lo, hi, d_near)
-            if near.shape[1]:
-                T = np.matmul(left[lo:hi], right, out=buffers.get()[: hi - lo])
-                T[:, starts[c] : starts[c + 1]] = -np.inf
-                for few in impostor_groups(T, near, norms[lo:hi]):
-                    at = slice(lo + few.start, lo + few.stop)
-                    part, active, W = impostors(T[few], near[few], norms[at])
-                    value += part
-                    counts.append(active.ravel())
-                    add_pushed(G, Z, at, W)
-        return value, counts, G
-
-    push, G, counts = 0.0, np.zeros(Z.shape), []
-    for part, active, moved in run_tasks(run, plan_blocks(starts, m), float(m) * m, r):
-        push += part
-        G += (1 - mu) * moved
-        counts += active
-    weight = mu + (1 - mu) * np.concatenate(counts)
-    pull = sparse.csr_array((weight, targets.j, targets.first), shape=(m, m))
-    G += (pull.sum(axis=1) + pull.sum(axis=0))[:, None] * Z - pull @ Z - pull.T @ Z
-    return mu * float(d_near.sum(dtype=np.float64)) + (1 - mu) * push, 2.0 * pull_back(G, X)
-
-
-def impostor_groups(T: Array, near: Array, norms: Array) -> list[slice]:
-    """Rows in groups with so few impostors that all pairs with them can be held."""
-    if T.size <= _IMPOSTORS:
-        return [slice(0, len(T))]
-    nearer = T > (norms - 1 - near.max(axis=1))[:, None]  # than the farthest target and a margin
-    return groups_of_counts(np.count_nonzero(nearer, axis=1), _IMPOSTORS)
-
-
-def impostors(T: Array, near: Array, norms: Array) -> tuple[float, Floats, sparse.csr_array]:
-    """The loss of a block of rows; per target, and as W (rows, m) per pair, how often it is active.
-
-    T_il = |z_i|^2 - d_il^2, and -inf for rows l of the own class; near (rows, k): d_ij^2.
-    """
-    b, m = T.shape
-    inside = np.flatnonzero(T > (norms - 1 - near.max(axis=1))[:, None])  # d_il^2 < 1 + d_ij^2
-    row = inside // m
-    rest = 1 - norms[row] + T.ravel()[inside]  # 1 - d_il^2
-    value, counts, weight = 0.0, np.zeros(near.shape), np.zeros(len(inside))
-    for t in range(near.shape[1]):
-        excess = near[row, t] + rest
-        active = excess > 0
-        value += float(np.sum(excess, where=active, dtype=np.float64))
-        counts[:, t] = np.bincount(row, active, b)
-        weight += active
-    first = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=b))])
-    return value, counts, sparse.csr_array((weight, inside - row * m, first), shape=(b, m))
-
-
-def add_pushed(G: Floats, Z: Array, rows: slice, W: sparse.csr_array) -> None:
-    """Add the gradient (halved) of -sum_il W_il |z_i - z_l|^2 over some rows i to G."""
-    G += W.T @ Z[rows]
-    G -= W.sum(axis=0)[:, None] * Z
-    G[rows] += W @ Z - W.sum(axis=1)[:, None] * Z[rows]
+    if len(X) < LISTED:
+        return minimise(loss, L, label="LMNN", **options)
+    # A start of about the right size has about as many impostors as the end, so that lists last.
+    L = L * best_scale(X, starts, targets, L, mu, penalty)
+    return minimise_in_rounds(loss, find, L, **options)
 
 
 class LMNN(MahalanobisMetric):
@@ -215,7 +132,7 @@ class LMNN(MahalanobisMetric):
     end_ : str
         Why it ended.
     history_ : list of float
-        The objective after each step.
+        The objective after each step, as far as impostors were known then; the last is exact.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     labels_ : ndarray of shape (n_classes,)
@@ -281,20 +198,16 @@ class LMNN(MahalanobisMetric):
         X, label = read_labels(self, X, y)
         init, r = check_map(self.init, X, self.n_components)
         self._warn_of_small_classes(np.bincount(label))
-        require_blocks(len(X), r, X.dtype.itemsize, "LMNN")
+        require_blocks(len(X), r, X.dtype.itemsize, "LMNN", pairs=listed_pairs(len(X)))
         order = order_by_value(X, label)
         X = centre_in_order(X, order)
         _, starts = groups_of(label[order])
         L = initial_map(init, X, label[order], r, random_state(self.random_state))
-        targets = target_neighbors(X, starts, self.n_neighbors)
         penalty = self.trace_penalty * len(X) * mean_variance(X)
-
-        def loss(L: Floats) -> tuple[float, Floats]:
-            return penalised(*margin_loss(X, starts, targets, L, self.regularization), L, penalty)
-
+        options = {"max_iter": self.max_iter, "tol": self.convergence_tol / 100}
         with reporting(self.verbose), one_blas_thread():
-            ended = minimise(
-                loss, L, max_iter=self.max_iter, tol=self.convergence_tol / 100, label="LMNN"
+            ended = learn_map(
+                X, starts, L, self.n_neighbors, self.regularization, penalty, **options
             )
         self.n_iter_, self.converged_, self.end_ = ended.n_iter, ended.converged, ended.reason
         self.objective_, self.history_ = ended.value, ended.history

@@ -66,14 +66,17 @@ def augmented(Z: Array) -> tuple[Array, Array]:
     return np.hstack([2 * Z, -one]), np.ascontiguousarray(right.T)
 
 
-def require_blocks(m: int, r: int, itemsize: int, what: str) -> None:
-    """Raise unless the buffers of a pass over all pairs of m rows of r values fit the budget."""
+def require_blocks(m: int, r: int, itemsize: int, what: str, pairs: float = 0) -> None:
+    """Raise unless the buffers of a pass over all pairs of m rows of r values fit the budget.
+
+    `pairs`: those listed besides, twice while a list is renewed.
+    """
     threads = thread_count(None)
     # Per thread a block of distances, the same in float32, and a mask; tables of Z's shape: the
     # rows, what products need of them, sums, and the results of tasks that wait to be added.
     buffers = threads * block_size(m) * (itemsize + 5.0) * m
     require_memory(
-        buffers + itemsize * (12.0 + 2 * threads) * m * (r + 1),
+        buffers + itemsize * (12.0 + 2 * threads) * m * (r + 1) + 2 * 8.0 * pairs,
         f"{what} of {m:,} rows in {r:,} dimensions",
         "Fit a sample of the rows, or lower n_components.",
     )

@@ -24,11 +24,13 @@ def minimise(
     label: str,
     callback: Callable[[Floats, int], None] | None = None,
     memory: int = 10,
+    before: int = 0,
 ) -> OptimizationResult:
     """Minimise an objective that returns its value and gradient, from `start` (of any shape).
 
     `tol`: as in scipy.optimize.minimize, both for the relative decrease of the objective and for
-    the largest entry of the gradient; `gradient_tol` replaces the latter.
+    the largest entry of the gradient; `gradient_tol` replaces the latter. `before`: iterations of
+    earlier calls, for the progress report. The callback may end the work with StopIteration.
     """
     shape, report = start.shape, reporter()
     history: list[float] = []
@@ -41,7 +43,7 @@ def minimise(
 
     def after_iteration(x: Floats) -> None:
         history.append(values[-1])
-        report(label, len(history), max_iter)
+        report(label, before + len(history), before + max_iter)
         if callback is not None:
             callback(x.reshape(shape), len(history))
 
