@@ -60,3 +60,10 @@ def test_the_route_is_taken_and_agrees_with_the_factor(monkeypatch):
     assert ours.route == "Lanczos on a Chebyshev filter of M"
     np.testing.assert_allclose(ours.values, factor.values, rtol=1e-8)
     np.testing.assert_allclose(abs(np.sum(ours.vectors * factor.vectors, axis=0)), 1.0, rtol=1e-8)
+
+
+def test_the_budget_that_does_not_hold_a_basis_leaves_it_to_the_others(monkeypatch):
+    W = random_walk(400, seed=1)
+    monkeypatch.setattr(inverse_iteration, "_FILTER_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "filter_bytes", lambda *_: np.inf)
+    assert inverse_iteration.bottom_of_gram(W, 2, 1e-9).route == "sparse factor of I - W"

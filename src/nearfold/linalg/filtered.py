@@ -49,6 +49,15 @@ def has_no_separators(W: Any) -> bool:
     return bool(np.bincount(level[order]).max() > _WIDE * graph.shape[0])
 
 
+def _basis(k: int) -> int:
+    return max(_BASIS, 2 * k + 20)
+
+
+def filter_bytes(n: int, k: int, entries: int) -> float:
+    """What `bottom_by_filter` holds, of a matrix of so many entries: it, its transpose, a basis."""
+    return 8.0 * n * (_basis(k) + 12) + 24.0 * entries
+
+
 class _TooManyError(Exception):
     """More products than a factor would cost."""
 
@@ -117,9 +126,8 @@ def bottom_by_filter(A: Any, k: int, tol: float) -> tuple[Floats, Floats] | None
         return M.filter(np.ravel(v), cut, largest, degree)
 
     operator = LinearOperator((M.n, M.n), matvec=apply, dtype=np.float64)
-    basis = max(_BASIS, 2 * k + 20)
     try:
-        V = eigsh(operator, k, which="LA", tol=min(tol, 1e-10), ncv=basis, v0=M.start)[1]
+        V = eigsh(operator, k, which="LA", tol=min(tol, 1e-10), ncv=_basis(k), v0=M.start)[1]
     except (ArpackError, _TooManyError):
         return None
     values = np.array([v @ M.of(v) for v in V.T])

@@ -37,7 +37,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, gmres, spilu
 from nearfold.blocks import get_memory, require_memory, show_bytes
 from nearfold.errors import SolverError
 from nearfold.linalg.eigen import bottom_eigenpairs, thin_svd
-from nearfold.linalg.filtered import bottom_by_filter, has_no_separators
+from nearfold.linalg.filtered import bottom_by_filter, filter_bytes, has_no_separators
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
 
@@ -153,6 +153,13 @@ def _ground(A: Any, rows: Ints) -> Any:
     return (A + sparse.csr_array((ones, (rows, rows)), shape=A.shape)).tocsc()
 
 
+def _suits_filter(W: Any, k: int) -> bool:
+    """Whether a factor of I - W would fill in, and a filter (less than GMRES) fits the budget."""
+    n = W.shape[0]
+    fits = n >= _FILTER_ROWS and filter_bytes(n, k, W.nnz + n) <= get_memory()
+    return fits and has_no_separators(W)
+
+
 @one_blas_thread()
 def bottom_of_gram(
     W: Any, k: int, tol: float, choice: str = "auto", max_iter: int = 100
@@ -161,7 +168,7 @@ def bottom_of_gram(
     n = W.shape[0]
     A = (sparse.eye_array(n, format="csr") - W).tocsr()
     classes = closed_classes(W)
-    if choice == "auto" and n >= _FILTER_ROWS and len(classes) == 1 and has_no_separators(W):
+    if choice == "auto" and len(classes) == 1 and _suits_filter(W, k):
         filtered = bottom_by_filter(A, k, tol)
         if filtered is not None:
             return BottomPairs(*filtered, 0, "Lanczos on a Chebyshev filter of M")
