@@ -26,7 +26,7 @@ def _small_scale(monkeypatch):
     """Cells so small that a few thousand rows have many of them."""
     monkeypatch.setattr(approximate, "_FEW_ROWS", 500)
     monkeypatch.setattr(cells, "CELL", 16)
-    monkeypatch.setattr(cells, "_LARGEST_CELL", 64)
+    monkeypatch.setattr(cells, "LARGEST_CELL", 64)
     monkeypatch.setattr(probing, "_LOOKED_AT", 24)
 
 
@@ -271,7 +271,7 @@ def test_calls_before_change_nothing():
 
 
 def test_what_is_not_certified_is_said(monkeypatch):
-    monkeypatch.setattr(approximate_search, "ATTEMPTS", 1)
+    monkeypatch.setattr(approximate_search, "_ATTEMPTS", 1)
     monkeypatch.setattr(approximate_search, "_HARD", 1)
     monkeypatch.setattr(Search, "_cells_to_probe", lambda self, pilots: 2)
     monkeypatch.setattr(approximate_search, "_ROUNDS", 0)

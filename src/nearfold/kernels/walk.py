@@ -113,6 +113,7 @@ def walk(
     changed = 0
     for i in range(scores.shape[0]):
         q = start + i
+        point = points[q]
         stamp = q + 1
         seen[q] = stamp
         for t in range(rows.shape[1]):
@@ -128,7 +129,7 @@ def walk(
                 if c < 0 or seen[c] == stamp or not (new or (u >= 0 and fresh[j, u])):
                     continue
                 seen[c] = stamp
-                score = half[c] - _product(points[q], points[c])
+                score = half[c] - _product(point, points[c])
                 if score < scores[i, 0]:
                     _replace_root(scores[i], rows[i], score, c)
                     changed += 1

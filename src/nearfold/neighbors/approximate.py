@@ -168,7 +168,7 @@ class ApproximateIndex:
         """The centre of the rows, and the power of two that brings values about it to one."""
         if self.metric == "cosine":
             return np.zeros(self.X.shape[1] + 2), 1.0
-        centre = self.X.mean(axis=0, dtype=np.float64)
+        centre = self.X.mean(axis=0, dtype=np.float64).astype(self.X.dtype)
         width = max(float((self.X.max(axis=0) - centre).max()),
                     float((centre - self.X.min(axis=0)).max()))  # fmt: skip
         return centre, float(np.ldexp(1.0, -int(np.frexp(width)[1]))) if width else 1.0
@@ -180,7 +180,7 @@ class ApproximateIndex:
 
         def place(span: slice) -> None:
             rows = unit_rows(A[span], is_row) if self.metric == "cosine" else A[span]
-            placed[span] = (rows - centre) * scale
+            np.multiply(rows - centre, scale, out=placed[span], casting="same_kind")
 
         for _ in map_in_order(place, spans(len(A), _BLOCK), n_jobs=self.n_jobs):
             pass

@@ -21,10 +21,11 @@ from nearfold.run import map_in_order, one_blas_thread
 if TYPE_CHECKING:
     from nearfold.neighbors.approximate import ApproximateIndex
 
-ATTEMPTS = 5
+_ATTEMPTS = 5
+_ROUNDS = 4  # of neighbour descent in each attempt, at the most
+LOOKS = 2 * _ATTEMPTS * (1 + _ROUNDS)  # intervals computed, two each time
 _CHECKED = 512  # queries searched exactly for the certificate, at least
 _PILOTS = 128  # and to choose the number of cells
-_ROUNDS = 2  # of neighbour descent, in each attempt
 _START = 0.6  # recall of the cells alone from which two rounds of descent reach 0.95
 _LEAST_START = 0.4
 _LEAST_CELLS = 4  # so that there are edges between cells to follow
@@ -39,7 +40,7 @@ def candidates_of(k: int) -> int:
 
 def sample_count(recall: float) -> int:
     """Queries that are searched exactly; with no more of them all are."""
-    return sample_size(recall, ATTEMPTS, _CHECKED) + _PILOTS
+    return sample_size(recall, LOOKS, _CHECKED) + _PILOTS
 
 
 class Search:
@@ -63,28 +64,44 @@ class Search:
         drawn = rng.permutation(m)[: sample_count(self.index.recall)]
         p = self._cells_to_probe(np.sort(drawn[:_PILOTS]))
         checked = np.sort(drawn[_PILOTS:])
-        reach, sampled = self._true_reach(checked), self.queries.order[checked]
+        reach = self._true_reach(checked)
         found = Candidates(m, candidates_of(self.k))
-        for _ in range(ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             everything = 2 * p >= count
-            self._improve(found, None if everything else p)
-            distance, row, proven = self._decide(found, self.queries, self.queries.order)
-            right = (distance[sampled] <= reach[:, None]).mean(axis=1)
-            certificate = certify(proven, sampled, right, self.k, self.index.recall, ATTEMPTS)
-            if certificate.holds or everything:
+            if self._attempt(found, None if everything else p, checked, reach) or everything:
                 break
             p *= 3
-        return (distance, row), certificate
+        distance, row, proven = self._decide(found, self.queries, self.queries.order)
+        sampled = self.queries.order[checked]
+        right = (distance[sampled] <= reach[:, None]).mean(axis=1)
+        return (distance, row), certify(proven, sampled, right, self.k, self.index.recall, LOOKS)
 
-    def _improve(self, found: Candidates, p: int | None) -> None:
-        """Probe p cells, or all, and walk."""
+    def _attempt(self, found: Candidates, p: int | None, checked: Ints, reach: Floats) -> bool:
+        """Probe p cells, or all, and walk as long as it helps; whether that is enough."""
         near = None
         if p is not None:
             near = self.cells.nearby(cells_looked_at(self.cells, p), self.n_jobs)
         found.probe(self.cells, self.queries, near, p or 0, self.n_jobs)
-        if self.queries.are_rows and near is not None:
-            for _ in range(_ROUNDS):
-                found.walk(self.cells, self.n_jobs)
+        recall, enough = self._look(found, checked, reach)
+        if near is None or not self.queries.are_rows:
+            return enough
+        for _ in range(_ROUNDS):
+            if enough:
+                break
+            found.walk(self.cells, self.n_jobs)
+            before = recall
+            recall, enough = self._look(found, checked, reach)
+            if recall - before < (1 - before) / 4:
+                break
+        return enough
+
+    def _look(self, found: Candidates, checked: Ints, reach: Floats) -> tuple[float, bool]:
+        """The recall of the sample so far, and whether it certifies the one asked for."""
+        queries, at = self.queries.some(checked), np.arange(len(checked))
+        distance, _, proven = self._decide(found.some(checked), queries, at)
+        right = (distance <= reach[:, None]).mean(axis=1)
+        certificate = certify(np.zeros_like(proven), at, right, self.k, self.index.recall, LOOKS)
+        return certificate.recall, certificate.holds
 
     def _cells_to_probe(self, pilots: Ints) -> int:
         """So many that the cells alone give descent, or the new rows, a good start."""
@@ -149,7 +166,7 @@ class Search:
 
         for _ in map_in_order(decide, spans(m, _BLOCK), n_jobs=self.n_jobs):
             pass
-        short = np.flatnonzero(~np.isfinite(distance[:, -1]))
+        short = np.flatnonzero(~np.isfinite(distance[:, -1])) if at is queries.order else ()
         if len(short):  # cells with fewer rows than neighbours were asked for
             Q = None if queries.are_rows else self.Q
             distance[short], row[short] = nearest_of(self.index.exact, Q, short, k)

@@ -16,7 +16,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread
 
 CELL = 128  # rows of a cell, about
-_LARGEST_CELL = 8 * CELL  # of equal rows, say: cut into pieces
+LARGEST_CELL = 8 * CELL  # of equal rows, say: cut into pieces
 _SAMPLE = 64  # rows per centre that k-means looks at
 _ROUNDS = 4
 _REASSIGN = 32  # nearest cells that a row may move to
@@ -98,7 +98,7 @@ def make_cells(points: Array, seed: int, n_jobs: int | None) -> Cells:
         cell[members[g]] = inside + sum(map(len, centres))
         centres.append(found)
     cell = _reassign(points, cell, np.concatenate(centres), n_jobs)
-    return _arrange(points, cell)
+    return _arrange(points, cell, n_jobs)
 
 
 def _k_means(sample: Array, count: int, rng: np.random.Generator) -> Array:
@@ -148,27 +148,28 @@ def _reassign(points: Array, cell: Array, centres: Array, n_jobs: int | None) ->
     return moved
 
 
-def _arrange(points: Array, cell: Array) -> Cells:
+def _arrange(points: Array, cell: Array, n_jobs: int | None) -> Cells:
     order = np.argsort(cell, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(cell[order]) != 0, True)) + 1
     starts = np.append(0, ends[:-1])
     first = np.array(
-        [a for s, e in zip(starts, ends, strict=True) for a in range(s, e, _LARGEST_CELL)]
+        [a for s, e in zip(starts, ends, strict=True) for a in range(s, e, LARGEST_CELL)]
         + [len(points)]
     )
-    placed = points[order]
-    size = np.diff(first)
-    centres = np.add.reduceat(placed, first[:-1], axis=0) / size[:, None].astype(np.float32)
-    cell_at = np.repeat(np.arange(len(size)), size)
-    squares = np.empty(len(points))
-    for span in spans(len(points), _BLOCK):
-        squares[span] = square_norms(placed[span].astype(np.float64) - centres[cell_at[span]])
-    radius = np.sqrt(np.maximum.reduceat(squares, first[:-1])) * (1 + 1e-9)
-    return Cells(order, first, placed, _half_norms(placed), centres, _half_norms(centres), radius)
+    count, d = len(first) - 1, points.shape[1]
+    placed, half = np.empty_like(points), np.empty(len(points), dtype=np.float32)
+    centres, radius = np.empty((count, d), dtype=np.float32), np.empty(count)
 
+    def place(span: slice) -> None:
+        for cell in range(span.start, span.stop):
+            part = slice(first[cell], first[cell + 1])
+            rows = points[order[part]].astype(np.float64)
+            placed[part], half[part] = rows, 0.5 * square_norms(rows)
+            centres[cell] = rows.mean(axis=0)
+            rows -= centres[cell]
+            radius[cell] = np.sqrt(square_norms(rows).max()) * (1 + 1e-9)
 
-def _half_norms(points: Array) -> Array:
-    half = np.empty(len(points), dtype=np.float32)
-    for span in spans(len(points), _BLOCK):
-        half[span] = 0.5 * square_norms(points[span].astype(np.float64))
-    return half
+    for _ in map_in_order(place, spans(count, 16), n_jobs=n_jobs):
+        pass
+    centre_half = 0.5 * square_norms(centres.astype(np.float64))
+    return Cells(order, first, placed, half, centres, centre_half.astype(np.float32), radius)

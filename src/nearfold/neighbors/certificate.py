@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 
 CONFIDENCE = 0.95
 
@@ -42,7 +42,7 @@ class Certificate:
     low, high : float
         Confidence interval of the recall. The unit is the query, not the neighbour.
     confidence : float
-        Its confidence, which holds for all attempts of the search together.
+        Its confidence, whenever the search stopped: each time it looked at the sample counts.
     n_checked : int
         Number of random queries that were searched exactly; 0 where all lists are proven.
     asked : float
@@ -70,26 +70,30 @@ def exact_certificate(n_queries: int, k: int, asked: float) -> Certificate:
     return Certificate(n_queries, k, 1.0, 1.0, 1.0, 1.0, CONFIDENCE, 0, asked)
 
 
-def certify(proven: Array, sampled: Array, recall: Floats, k: int, asked: float,
-            attempts: int) -> Certificate:  # fmt: skip
+def certify(
+    proven: Array, sampled: Ints, recall: Floats, k: int, asked: float, looks: int
+) -> Certificate:
     """From what is proven of all lists, and the recall of a random sample of them.
 
-    With so many `attempts` each interval has the confidence that makes all of them hold together
-    (Bonferroni): an attempt is repeated only because the one before was not good enough.
+    Two intervals are valid: that of the sample, and that of its unproven part, which speaks for
+    the unproven lists only; the one with the higher lower limit is given. `looks` is the number of
+    intervals that may be computed before the search ends: each has the confidence that makes all
+    of them hold together (Bonferroni), whenever the search stops.
     """
     share = float(proven.mean())
-    doubtful = recall[~proven[sampled]]
-    mean, low, high = 1.0, 0.0, 1.0
     if share == 1.0:
-        low = 1.0
-    elif len(doubtful):
-        mean = float(doubtful.mean())
-        low, high = clustered_interval(doubtful, k, 1 - (1 - CONFIDENCE) / attempts)
-    rest = 1 - share
-    return Certificate(
-        len(proven), k, share, share + rest * mean, share + rest * low, share + rest * high,
-        CONFIDENCE, 0 if share == 1.0 else len(sampled), asked,
-    )  # fmt: skip
+        return exact_certificate(len(proven), k, asked)
+    confidence = 1 - (1 - CONFIDENCE) / looks
+    low, high = clustered_interval(recall, k, confidence)
+    estimates = [(low, high, float(recall.mean()))]
+    doubtful = recall[~proven[sampled]]
+    if len(doubtful):
+        low, high = clustered_interval(doubtful, k, confidence)
+        parts = (low, high, float(doubtful.mean()))
+        low, high, mean = (share + (1 - share) * part for part in parts)
+        estimates.append((low, high, mean))
+    low, high, mean = max(estimates)
+    return Certificate(len(proven), k, share, mean, low, high, CONFIDENCE, len(sampled), asked)
 
 
 def clustered_interval(shares: Floats, size: int, confidence: float) -> tuple[float, float]:
@@ -108,7 +112,7 @@ def clustered_interval(shares: Floats, size: int, confidence: float) -> tuple[fl
     return float(interval.low), float(upper)
 
 
-def sample_size(asked: float, attempts: int, least: int) -> int:
+def sample_size(asked: float, looks: int, least: int) -> int:
     """Queries to check so that a flawless sample certifies the recall, twice over."""
-    error = (1 - CONFIDENCE) / attempts / 2
+    error = (1 - CONFIDENCE) / looks / 2
     return max(least, int(np.ceil(2 * np.log(error) / np.log(asked))))

@@ -17,18 +17,20 @@ root <= ((r + 8 u B)^2 - |q|^2) / 2 + (d + 8) u B^2. Where neither holds the lis
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nearfold.blocks import spans
 from nearfold.linalg import square_norms
-from nearfold.neighbors.cells import Cells, Nearby, U
+from nearfold.neighbors.cells import LARGEST_CELL, Cells, Nearby, U
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order
 
 WALK = 16  # neighbours of each row that a walk follows, and as many that list it
 _TASK = 4096  # queries that are searched together, about
-_TILE = 512  # rows of a tile where all cells are searched
+_TILE = 512  # queries, or rows, of a tile of products, at the most
+_FEW_QUERIES = 128  # of a task where all cells are searched
 _WALK_TASK = 2048
 _LOOKED_AT = 128  # cells around its own that a query ranks, at least
 _NOBODY = -(2**40)  # added to a query's number this is no row
@@ -72,6 +74,23 @@ class Queries:
         return found
 
 
+class _Room:
+    """Where a thread puts rows and products: new arrays would cost as much as the products."""
+
+    def __init__(self, d: int) -> None:
+        self._rows = np.empty((_TILE, d), dtype=np.float32)
+        self._products = np.empty(_TILE * LARGEST_CELL, dtype=np.float32)
+
+    def gather(self, points: Array, chosen: Ints) -> Array:
+        """Some of the points, side by side."""
+        return np.take(points, chosen, axis=0, out=self._rows[: len(chosen)], mode="clip")
+
+    def products(self, Q: Array, rows: Array) -> Array:
+        """Q times the transpose of the rows."""
+        out = self._products[: len(Q) * len(rows)].reshape(len(Q), len(rows))
+        return np.matmul(Q, rows.T, out=out)
+
+
 class Candidates:
     """The best candidates of each query so far: a heap of scores, the worst first."""
 
@@ -81,6 +100,13 @@ class Candidates:
         self.gap = np.zeros(m)  # no row that was not seen is nearer
         self._walked: Array | None = None  # the lists of the last round
 
+    def some(self, chosen: Ints) -> Candidates:
+        """Those of a few queries."""
+        part = Candidates(0, 0)
+        part.scores, part.places = self.scores[chosen], self.places[chosen]
+        part.gap = self.gap[chosen]
+        return part
+
     def probe(
         self, cells: Cells, queries: Queries, near: Nearby | None, p: int, n_jobs: int | None
     ) -> None:
@@ -88,53 +114,67 @@ class Candidates:
         again = bool((self.places >= 0).any())
 
         def search(task: tuple[int, int]) -> None:
+            assert near is not None
             span = slice(int(queries.first[task[0]]), int(queries.first[task[1]]))
-            if near is None:
-                self._offer_all(cells, queries, span, again)
-                return
             probed = np.empty((span.stop - span.start, p), dtype=np.int32)
             for cell in range(*task):
                 part = slice(int(queries.first[cell]), int(queries.first[cell + 1]))
                 if part.stop > part.start:
                     at = slice(part.start - span.start, part.stop - span.start)
                     probed[at], self.gap[part] = choose_cells(cells, queries, near, cell, part, p)
-            self._offer_cells(cells, queries, span, probed, again)
+            self._offer_cells(cells, queries, span, probed, again, room.get())
 
-        tasks = queries.tasks()
-        for _ in map_in_order(search, tasks, n_jobs=n_jobs, label="neighbours", total=len(tasks)):
+        def see_all(span: slice) -> None:
+            self._offer_all(cells, queries, span, again, room.get())
+
+        room = PerThread(lambda: _Room(cells.points.shape[1]))
+        tasks: list[Any] = queries.tasks() if near else spans(len(self.gap), _FEW_QUERIES)
+        work: Any = search if near else see_all
+        for _ in map_in_order(work, tasks, n_jobs=n_jobs, label="neighbours", total=len(tasks)):
             pass
 
     def _offer_cells(
-        self, cells: Cells, queries: Queries, span: slice, probed: Array, again: bool
+        self, cells: Cells, queries: Queries, span: slice, probed: Array, again: bool, room: _Room
     ) -> None:
         """Cell after cell, to all queries of a task that probe it."""
-        from nearfold.kernels.walk import offer_tile
-
-        Q, scores, places = queries.points[span], self.scores[span], self.places[span]
-        own = span.start if queries.are_rows else _NOBODY
         by_cell = np.argsort(probed, axis=None, kind="stable")
         cell_of, query = probed.ravel()[by_cell], by_cell // probed.shape[1]
         starts = np.flatnonzero(np.append(True, np.diff(cell_of) != 0))
         for a, b in zip(starts.tolist(), [*starts[1:].tolist(), len(query)], strict=True):
-            asking, cell = query[a:b], int(cell_of[a])
+            cell = int(cell_of[a])
             rows = slice(int(cells.first[cell]), int(cells.first[cell + 1]))
-            products = Q[asking] @ cells.points[rows].T
-            offer_tile(products, cells.half[rows], asking, rows.start, own, scores, places, again)
+            for few in spans(b - a, _TILE):
+                asking = query[a:b][few]
+                Q = room.gather(queries.points[span], asking)
+                self._offer(cells, queries, span, rows, Q, asking, again, room)
 
-    def _offer_all(self, cells: Cells, queries: Queries, span: slice, again: bool) -> None:
+    def _offer_all(
+        self, cells: Cells, queries: Queries, span: slice, again: bool, room: _Room
+    ) -> None:
+        asking = np.arange(span.stop - span.start)
+        for rows in spans(len(cells.points), _TILE):
+            Q = queries.points[span]
+            self._offer(cells, queries, span, rows, Q, asking, again, room)
+        self.gap[span] = np.inf
+
+    def _offer(
+        self,
+        cells: Cells,
+        queries: Queries,
+        span: slice,
+        rows: slice,
+        Q: Array,
+        asking: Ints,
+        again: bool,
+        room: _Room,
+    ) -> None:
         from nearfold.kernels.walk import offer_tile
 
-        for few in spans(span.stop - span.start, _TILE):
-            part = slice(span.start + few.start, span.start + few.stop)
-            asking = np.arange(part.stop - part.start)
-            own = part.start if queries.are_rows else _NOBODY
-            for rows in spans(len(cells.points), _TILE):
-                products = queries.points[part] @ cells.points[rows].T
-                offer_tile(
-                    products, cells.half[rows], asking, rows.start, own,
-                    self.scores[part], self.places[part], again,
-                )  # fmt: skip
-        self.gap[span] = np.inf
+        offer_tile(
+            room.products(Q, cells.points[rows]), cells.half[rows], asking, rows.start,
+            span.start if queries.are_rows else _NOBODY,
+            self.scores[span], self.places[span], again,
+        )  # fmt: skip
 
     def walk(self, cells: Cells, n_jobs: int | None) -> int:
         """One round of neighbour descent among the rows themselves; how many entries changed."""
