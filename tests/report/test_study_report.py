@@ -129,6 +129,7 @@ def test_a_hundred_thousand_points_stay_below_five_megabytes(tmp_path):
     assert payload["original_neighbors"] is not None
     assert len(payload["spaces"]) >= 2
     assert any("left out" in n["en"] for n in payload["notices"])
+    assert not any(re.search("[a-z]{4,}", n["zh"]) for n in payload["notices"])
     path = write_page(payload, tmp_path / "big.html")
     assert 4_000_000 < path.stat().st_size < 5_000_000
 

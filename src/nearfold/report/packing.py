@@ -26,6 +26,7 @@ import numpy as np
 
 from nearfold.errors import InputError
 from nearfold.notation import Array, Floats
+from nearfold.study.plain import plain
 
 _MOST_DECIMALS = 6
 _MANY_POINTS = 20_000  # from here on positions have 14 bits: steps show at thirtyfold zoom only
@@ -104,7 +105,8 @@ def pack_texts(values: list[str]) -> dict[str, Any]:
 
 def packed_size(packed: Any) -> int:
     """How many bytes something packed takes in the page."""
-    return len(json.dumps(packed, separators=(",", ":"), ensure_ascii=False).encode("utf-8"))
+    text = json.dumps(plain(packed), separators=(",", ":"), ensure_ascii=False)
+    return len(text.encode("utf-8"))
 
 
 def _common_decimals(columns: Array, levels: int) -> int | None:

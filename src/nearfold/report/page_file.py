@@ -18,18 +18,16 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import Any
 
 from nearfold.errors import InputError
 from nearfold.messages import LANGUAGES, catalogue
 from nearfold.report.packing import pack_texts
+from nearfold.study.plain import plain
 
 MODULES = (
     "text",
@@ -66,12 +64,7 @@ def write_page(payload: Mapping[str, Any], path: str | Path, lang: str = "en") -
     from nearfold.store.atomic import write_atomically
 
     text = render_page(payload, lang).encode("utf-8")
-
-    def write(file: BinaryIO) -> None:
-        file.write(text)
-
-    write_atomically(path, write)
-    return Path(path)
+    return write_atomically(path, lambda file: file.write(text))
 
 
 def render_page(payload: Mapping[str, Any], lang: str = "en") -> str:
@@ -139,23 +132,8 @@ def _embed(payload: dict[str, Any]) -> str:
     points = payload.get("points")
     if points and isinstance(points.get("ids"), list) and len(points["ids"]) > _MANY_IDS:
         payload["points"] = {**points, "ids": pack_texts([str(one) for one in points["ids"]])}
-    text = json.dumps(_plain(payload), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(payload), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can say: NumPy's values as Python's, numbers that are not finite as null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _hash(text: str) -> str:

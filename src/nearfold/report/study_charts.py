@@ -59,11 +59,11 @@ def curves_part(comparison: Comparison) -> list[dict[str, Any]]:
     score = comparison.judge.score_name
     return [
         {
-            "title": Message("report.curve_title", score=score).as_dict(),
-            "x_name": Message("choose.dimensions").as_dict(),
-            "y_name": score.as_dict(),
+            "title": Message("report.curve_title", score=score),
+            "x_name": Message("choose.dimensions"),
+            "y_name": score,
             "series": series,
-            "reason": Message("report.curve_reason").as_dict(),
+            "reason": Message("report.curve_reason"),
         }
     ]
 
@@ -92,7 +92,7 @@ def scree_part(comparison: Comparison) -> list[dict[str, Any]]:
             "share": variance[:most] / total,
             "cumulative": np.cumsum(variance)[:most] / total,
             "noise": by_chance[:most] / total,
-            "reason": Message("report.scree_reason", n=kept).as_dict(),
+            "reason": Message("report.scree_reason", n=kept),
         }
     ]
 
@@ -146,7 +146,7 @@ def graph_part(X: Array) -> dict[str, Any] | None:
         return None
     told = [Message("doctor.sampled", n=len(part), every=every)] if every > 1 else []
     told += found.lines()
-    return {"lines": [t.as_dict() for t in told], "sizes": found.sizes[:50]}
+    return {"lines": told, "sizes": found.sizes[:50]}
 
 
 def weights_part(comparison: Comparison) -> list[dict[str, Any]]:
@@ -167,6 +167,6 @@ def weights_part(comparison: Comparison) -> list[dict[str, Any]]:
             "low": None if low is None else low[:_MOST_WEIGHTS],
             "high": None if high is None else high[:_MOST_WEIGHTS],
             "total": len(explained.columns),
-            "about": explained.about.as_dict(),
+            "about": explained.about,
         }
     ]

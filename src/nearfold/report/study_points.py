@@ -42,9 +42,9 @@ class SizeBudget:
 
     def __init__(self, most: int = _MOST_BYTES) -> None:
         self.left = most
-        self.left_out: list[str] = []
+        self.left_out: list[str | Message] = []
 
-    def take(self, part: dict[str, Any], name: str) -> dict[str, Any] | None:
+    def take(self, part: dict[str, Any], name: str | Message) -> dict[str, Any] | None:
         """The part, or None if it does not fit."""
         size = packed_size(part)
         if size > self.left:
@@ -104,7 +104,7 @@ def pack_space(
     part: dict[str, Any] = {
         "name": result.name,
         "n_dimensions": Z.shape[1],
-        "shown": shown_places(Z.shape[1]).as_dict(),
+        "shown": shown_places(Z.shape[1]),
         "xy": pack_points(places(Z)),
         "neighbors": None,
         "held_out": pack_integers(held_out.astype(np.int64)),
@@ -113,7 +113,7 @@ def pack_space(
     }
     apart = None if label is None else separating_places(Z, label)
     if apart is not None:
-        part["views"] = [{"name": Message("report.separates").as_dict(), "xy": pack_points(apart)}]
+        part["views"] = [{"name": Message("report.separates"), "xy": pack_points(apart)}]
     if quality is None:
         return part
     whole, drawn = quality
@@ -125,7 +125,7 @@ def pack_space(
         values = {"trustworthiness": seen.trustworthiness, "continuity": seen.continuity}
         part["per_row"] = [
             {
-                "name": Message(f"report.{name}").as_dict(),
+                "name": Message(f"report.{name}"),
                 "values": pack_floats(v.per_row, levels=255),
             }
             for name, v in values.items()
@@ -207,4 +207,4 @@ def pack_images(table: StudyTable, rows: Ints, budget: SizeBudget) -> dict[str, 
     low, high = float(values.min()), float(values.max())
     grey = np.round(255 * (values - low) / max(high - low, 1e-300)).astype(np.int64)
     part = {"width": side, "height": side, "channels": 1, "values": pack_integers(grey)}
-    return budget.take(part, "images")
+    return budget.take(part, Message("report.images"))

@@ -40,8 +40,9 @@ from nearfold.report.study_points import (
 )
 from nearfold.run import steps
 from nearfold.study.comparison import Comparison
+from nearfold.study.plain import plain
 from nearfold.study.question import Task
-from nearfold.study.showing import ScoreValue
+from nearfold.study.showing import ScoreValue, space_name
 from nearfold.study.trial import SpaceResult
 
 _JUDGED = 1_000  # rows of a large picture that are judged, each against all
@@ -75,7 +76,7 @@ def write_report(
     """
     payload = report_payload(comparison, columns=columns, ids=ids)
     payload["title"] = title
-    payload["notices"] = [n.as_dict() for n in notices] + payload["notices"]
+    payload["notices"] = [*notices, *payload["notices"]]
     payload["command"] = command
     return write_page(payload, path, lang)
 
@@ -99,20 +100,20 @@ def report_payload(
         spaces.append(budget.take(part, result.name) or part)  # places are always there
     points = pack_asked(comparison, rows, ids, budget)
     points["images"] = pack_images(table, rows, budget)
-    original = budget.take(pack_neighbors(X), "neighbours in the data")
+    original = budget.take(pack_neighbors(X), Message("report.neighbors_in_data"))
     for part, result in zip(spaces, shown, strict=True):
         assert result.view is not None
-        part["neighbors"] = budget.take(pack_neighbors(result.view), f"neighbours in {result.name}")
+        told = Message("report.neighbors_in", space=space_name(result.name))
+        part["neighbors"] = budget.take(pack_neighbors(result.view), told)
     points["columns"] += pack_columns(_columns(comparison, columns), rows, budget)
     if comparison.recipe.name != "raw":
-        points["about_data"] = Message("report.data_prepared").as_dict()
+        points["about_data"] = Message("report.data_prepared")
     notices = [*comparison.notices, *_left_out(comparison, shown, budget)]
-    detectable = verdict.detectable
-    return {
+    payload = {
         "version": 1,
         "task": judge.task.value,
         "score": {
-            "name": judge.score_name.as_dict(),
+            "name": judge.score_name,
             "k": comparison.result(comparison.best).n_neighbors or None,
             "chance": verdict.chance,
             "reference": verdict.reference,
@@ -120,15 +121,15 @@ def report_payload(
             "lower_is_better": judge.negated,
             "column": table.answer,
         },
-        "headline": comparison.headline.as_dict(),
-        "details": [d.as_dict() for d in comparison.details],
-        "final": comparison.final.told.as_dict() if comparison.final else None,
+        "headline": comparison.headline,
+        "details": list(comparison.details),
+        "final": comparison.final.told if comparison.final else None,
         "winner": verdict.winner,
         "corrected_for": verdict.n_compared,
-        "minimal_gain": None if detectable is None else _detectable(comparison, detectable),
-        "notices": [n.as_dict() for n in notices],
-        "source": table.source.describe().as_dict() if table.source else None,
-        "holds_rows": Message("report.holds_rows").as_dict(),
+        "minimal_gain": _detectable(comparison),
+        "notices": notices,
+        "source": table.source.describe() if table.source else None,
+        "holds_rows": Message("report.holds_rows"),
         "leaderboard": _leaderboard(comparison, [r.name for r in shown]),
         "points": points,
         "spaces": spaces,
@@ -142,13 +143,17 @@ def report_payload(
         "schema": _schema(comparison),
         "manifest": _manifest(comparison),
     }
+    return dict(plain(payload))
 
 
-def _detectable(comparison: Comparison, gain: float) -> dict[str, str]:
+def _detectable(comparison: Comparison) -> Message | None:
     """The gain that these rows would have shown, in a sentence."""
-    shown = ScoreValue.of(gain, comparison.judge, gain=True)
-    n = len(comparison.judge.split.judged)
-    return Message("details.detectable", n=n, gain=shown, what=comparison.judge.held_out).as_dict()
+    gain, judge = comparison.verdict.detectable, comparison.judge
+    if gain is None:
+        return None
+    shown = ScoreValue.of(gain, judge, gain=True)
+    n = len(judge.split.judged)
+    return Message("details.detectable", n=n, gain=shown, what=judge.held_out)
 
 
 def _columns(comparison: Comparison, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -197,7 +202,7 @@ def _judge_spaces(X: Array, shown: list[SpaceResult]) -> dict[str, tuple[SpaceQu
 def _left_out(
     comparison: Comparison, shown: list[SpaceResult], budget: SizeBudget
 ) -> list[Message]:
-    left = [r.name for r in comparison.results if len(r.scores) and r not in shown]
+    left = [space_name(r.name) for r in comparison.results if len(r.scores) and r not in shown]
     told = []
     if left:
         told.append(Message("report.no_picture", spaces=left))
@@ -220,8 +225,8 @@ def _leaderboard(comparison: Comparison, shown: list[str]) -> list[dict[str, Any
             {
                 **row,
                 "name": name,
-                "note": said.as_dict() if said else None,
-                "about": label.as_dict() if label else about,
+                "note": said,
+                "about": label or about,
                 "space": shown.index(name) if name in shown else None,
             }
         )
@@ -236,9 +241,9 @@ def _schema(comparison: Comparison) -> list[dict[str, Any]] | None:
         {
             "name": column.name,
             "role": column.role.value,
-            "kind": column.kind.shown.as_dict(),
-            "use": column.use.as_dict(),
-            "reason": column.reason.as_dict(),
+            "kind": column.kind.shown,
+            "use": column.use,
+            "reason": column.reason,
         }
         for column in schema.columns[:_MOST_COLUMNS]
     ]
@@ -256,17 +261,17 @@ def _manifest(comparison: Comparison) -> list[list[Any]]:
         "set_aside": f"{len(split.set_aside):,}",
         "k": str(best.n_neighbors or judge.ks[0] or "-"),
         "seed": str(question.random_state),
-        "prepared": Message(f"report.recipe.{comparison.recipe.name}").as_dict(),
+        "prepared": Message(f"report.recipe.{comparison.recipe.name}"),
         "time": f"{comparison.seconds:.1f} s",
         "peak": show_bytes(peak),
         "budget": show_bytes(get_memory()),
     }
-    data = [] if source is None else [[Message("report.manifest.data").as_dict(), source.name],
+    data = [] if source is None else [[Message("report.manifest.data"), source.name],
                                       ["SHA-256", source.sha256]]  # fmt: skip
     return [
         ["Nearfold", nearfold.__version__],
         ["Python", platform.python_version()],
         *[[name, found] for name, found in versions.items()],
-        *[[Message(f"report.manifest.{key}").as_dict(), value] for key, value in told.items()],
+        *[[Message(f"report.manifest.{key}"), value] for key, value in told.items()],
         *data,
     ]

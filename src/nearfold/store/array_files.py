@@ -161,7 +161,7 @@ def _series(name: str, values: Array) -> pl.Series:
         raise ValueError(Message("tables.npy.kind", name=show(name), kind=str(kind)))
     if kind.kind in "US":
         return pl.Series(name, [_text(value) for value in values.tolist()], dtype=pl.String)
-    return pl.Series(name, np.ascontiguousarray(values.astype(_native(kind), copy=False)))
+    return pl.Series(name, np.ascontiguousarray(values.astype(native_dtype(kind), copy=False)))
 
 
 def _text(value: Any) -> str | None:
@@ -169,7 +169,7 @@ def _text(value: Any) -> str | None:
     return text or None
 
 
-def _native(kind: np.dtype[Any]) -> np.dtype[Any]:
+def native_dtype(kind: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype polars knows: this machine's byte order, no half or extended floats."""
     if kind.kind == "f" and kind.itemsize not in (4, 8):
         return np.dtype(np.float32 if kind.itemsize == 2 else np.float64)

@@ -175,6 +175,13 @@ def _shortened(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.cast(kinds)
 
 
+def narrowed(column: pl.Series) -> pl.Series:
+    """Whole numbers in the shortest type that holds them."""
+    low: Any = column.min()
+    high: Any = column.max()
+    return column if low is None else column.cast(narrowest(int(low), int(high)))
+
+
 def narrowest(low: int | None, high: int | None) -> Any:
     """The shortest type for whole numbers from `low` to `high`."""
     import polars as pl

@@ -21,6 +21,7 @@ from nearfold.columns.frames import show
 from nearfold.errors import InputError, reason
 from nearfold.messages import Message
 from nearfold.notation import Array
+from nearfold.store.array_files import native_dtype
 from nearfold.store.atomic import write_atomically
 from nearfold.store.tables import suffix_format
 
@@ -124,13 +125,9 @@ def _series(name: str, array: Any) -> pl.Series:
 
     if isinstance(array, pl.Series):  # as it was read, missing whole numbers too
         return array.alias(name)
-    if array.dtype.kind in "biu" or array.dtype in (np.dtype("f4"), np.dtype("f8")):
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.kind in "biufMm":
+        native = array.astype(native_dtype(array.dtype), copy=False)
         return pl.Series(name, np.ascontiguousarray(native))
-    if array.dtype.kind == "f":
-        return pl.Series(name, array.astype(np.float64))
-    if array.dtype.kind in "Mm":
-        return pl.Series(name, array)
     return _mixed(name, array.tolist())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nearfold.columns.frames import show, show_names
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, WHOLE, count_words, narrowest
+from nearfold.store.cells import EXACT, WHOLE, count_words, narrowed
 from nearfold.store.frames import MISSING_WORDS
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _values(cells: pl.Series, group: str, sign: str) -> pl.Series | None:
     text = cells.str.replace_all(group, "", literal=True) if group else cells
     whole = text.cast(pl.Int64, strict=False)
     if whole.null_count() == cells.null_count():
-        return whole.cast(narrowest(whole.min(), whole.max()))  # type: ignore[arg-type]
+        return narrowed(whole)
     values = text.str.replace(sign, ".", literal=True).cast(pl.Float64, strict=False)
     rounded = values.abs() >= EXACT
     return None if rounded.any() and text.filter(rounded).str.contains(WHOLE).any() else values

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfold.notation import Array, Floats
-from nearfold.store.cells import EXACT, LEADING_ZERO, WHOLE, Rules, narrowest, type_columns
+from nearfold.store.cells import EXACT, LEADING_ZERO, WHOLE, Rules, narrowed, type_columns
 from nearfold.store.frames import MISSING_WORDS
 from nearfold.store.records import Odd, odd_cells
 
@@ -131,7 +131,4 @@ class _Numbers:
         column = pl.Series(f"c{j}", np.ascontiguousarray(values))
         if gaps.any():
             column = column.fill_nan(None)
-        if self._whole[j]:
-            low, high = int(np.nanmin(values)), int(np.nanmax(values))
-            column = column.cast(narrowest(low, high))
-        return column
+        return narrowed(column) if self._whole[j] else column

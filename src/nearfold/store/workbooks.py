@@ -12,7 +12,7 @@ from nearfold.blocks import require_memory
 from nearfold.columns.frames import show, show_names
 from nearfold.errors import InputError
 from nearfold.messages import Message
-from nearfold.store.cells import EXACT, Rules, count_words, narrowest, type_columns
+from nearfold.store.cells import EXACT, Rules, count_words, narrowed, type_columns
 from nearfold.store.file_bytes import ADVICE, FileBytes
 from nearfold.store.frames import MISSING_WORDS, Parsed, guard, unique_names
 from nearfold.store.layout import has_header
@@ -126,8 +126,6 @@ class _Sheet:
 
 def _shortest(column: pl.Series) -> pl.Series:
     """Whole numbers, which a sheet keeps as floats, in the shortest type that holds them."""
-    low: Any = column.min()
-    high: Any = column.max()
-    if not column.dtype.is_float() or low is None or max(-low, high) >= EXACT:
+    if not column.dtype.is_float() or not (column.abs() < EXACT).all():
         return column
-    return column.cast(narrowest(int(low), int(high))) if (column % 1 == 0).all() else column
+    return narrowed(column) if (column % 1 == 0).all() else column
