@@ -123,8 +123,10 @@ def test_the_transformer():
 def test_embeddings_equal_the_exact_ones_where_no_neighbour_is_missed(model):
     X, _ = sheet()
     k = model.n_neighbors
-    options = {"neighbors_algorithm": "approximate", "recall": 0.95, "random_state": 1}
-    lists = NearestNeighbors(n_neighbors=k, algorithm="approximate", random_state=1).fit(X)
+    options = {"neighbors_algorithm": "approximate", "recall": 0.9999, "random_state": 1}
+    lists = NearestNeighbors(
+        n_neighbors=k, algorithm="approximate", recall=0.9999, random_state=1
+    ).fit(X)
     exact = NearestNeighbors(n_neighbors=k).fit(X)
     np.testing.assert_array_equal(lists.kneighbors()[1], exact.kneighbors()[1])
     found, want = clone(model).set_params(**options).fit(X), clone(model).fit(X)

@@ -36,7 +36,8 @@ def labels(n, classes=3, seed=5):
 def twin(estimator):
     """scikit-learn's estimator of the same name with the same parameters."""
     parameters = estimator.get_params()
-    parameters.pop("verbose")
+    for ours in ("verbose", "recall", "random_state"):
+        parameters.pop(ours, None)
     return getattr(sk, type(estimator).__name__)(**parameters)
 
 

@@ -142,7 +142,7 @@ def _two_rows(text: str) -> tuple[int, int]:
 @click.argument("data")
 @option("-k", "--neighbors", default=10, show_default=True, about="graph_neighbors")
 @option("--radius", type=float)
-@option("--recall", type=click.FloatRange(0, 1, min_open=True, max_open=True))
+@option("--recall", metavar="VALUE", type=click.FloatRange(0, 1, min_open=True, max_open=True))
 @option("--metric", default="euclidean", show_default=True)
 @option("-o", "--output", metavar="PNG", about="graph")
 @option("--scale/--no-scale", default=False, show_default=True)
