@@ -219,3 +219,5 @@ def test_few_lanes_where_the_budget_is_small(monkeypatch):
     assert paths._lanes_that_fit(100_000, 4, 2) == 1
     monkeypatch.setattr(paths, "get_memory", lambda: 1e12)
     assert paths._lanes_that_fit(100_000, 4, 2) == 64
+    monkeypatch.setattr(paths, "get_memory", lambda: 10 * 4 * 100_000 * 2 * 9.0)
+    assert paths._lanes_that_fit(100_000, 4, 2) == 1  # five are too few

@@ -22,6 +22,7 @@ from nearfold.run import map_in_order, steps, thread_count
 
 _SMALL = 1500  # nodes: JIT compilation dominates below this size
 _LANES = 64  # sources relaxed together: a cache line of lanes or more, as measured
+_FEWEST_LANES = 8  # of sources that are not neighbours
 _REACH = 60  # nodes looked at per lane, at most
 _ZERO_EDGE = 2.0**-1000  # what a zero is to SciPy, beside lengths scaled to at most 1
 _ZERO_PATH = 1e-290  # a path this short has edges of length zero only
@@ -101,6 +102,9 @@ def geodesics_from(graph: Graph, lengths: Floats, nodes: Ints, n_jobs: int | Non
 def _close_groups(graph: Graph, lengths: Floats, nodes: Ints, lanes: int) -> Iterator[Ints]:
     """All places in `nodes`, in groups: the first that is left, and those nearest to it."""
     left = np.arange(len(nodes))
+    if lanes == 1:
+        yield from left[:, None]
+        return
     while len(left):
         distance = tree_from(graph, int(nodes[left[0]]), lengths)[0][nodes[left]]
         distance[0] = -1.0  # itself, even among duplicates
@@ -110,9 +114,12 @@ def _close_groups(graph: Graph, lengths: Floats, nodes: Ints, lanes: int) -> Ite
 
 
 def _lanes_that_fit(n: int, itemsize: int, n_jobs: int | None) -> int:
-    """Lanes for which all threads together take a tenth of the budget; changes no result."""
-    room = get_memory() / 10 / (float(itemsize) * n * thread_count(n_jobs))
-    return int(np.clip(room - 4, 1, _LANES))
+    """Lanes for which all threads together take a tenth of the budget; changes no result.
+
+    One where that leaves few: those do not make up for the tree that finds them.
+    """
+    room = int(get_memory() / 10 / (float(itemsize) * n * thread_count(n_jobs))) - 4
+    return 1 if room < _FEWEST_LANES else min(room, _LANES)
 
 
 def tree_from(
