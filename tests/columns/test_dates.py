@@ -163,3 +163,13 @@ def test_offsets_from_utc_are_read(texts):
     assert parse(pl.Series(texts), form).to_list() == moments
     column = infer_schema(pl.DataFrame({"d": texts * 5})).columns[0]
     assert column.kind == Kind.DATE
+
+
+def test_a_few_cells_that_are_no_dates_count_as_missing():
+    days = [f"2024-01-{day:02d}" for day in range(1, 21)]
+    model = TablePreparation().fit(pl.DataFrame({"d": days}))
+    new = pl.DataFrame({"d": [*days[:-1], "soon"]})
+    cells = model.read(new)
+    assert [notice.values["word"] for notice in cells.notices] == ["'soon'"]
+    missing = pl.DataFrame({"d": [*days[:-1], None]})
+    assert (model.transform(new) == model.transform(missing)).all()

@@ -46,7 +46,7 @@ _SHORT = frozenset(("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean"))  
 _ADVICE = Message("memory.advice.study")
 _BLOCK = 2**20  # cells converted together
 _PLAIN = (Kind.NUMBER, Kind.BOOLEAN)  # kinds whose columns are converted many at a time
-_MOST_WORDS = 0.1  # share of words in a column of numbers beyond which new rows are refused
+_MOST_WORDS = 0.1  # share of words among numbers or dates beyond which new rows are refused
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ class _Reader:
         if part.kind == Kind.EMBEDDING:
             own[:] = read_vectors(column, spec["width"])
         elif part.kind == Kind.DATE:
-            own[:] = read_dates(column, spec)
+            own[:], unread = read_dates(column, spec, _MOST_WORDS)
+            self._note(column.name, column, unread, Kind.DATE)
         elif part.kind == Kind.ORDERED:
             own[:, 0] = self._places(column, spec["levels"])
         elif str(column.dtype) in ("Binary", "String", "Null"):

@@ -28,26 +28,26 @@ def cannot_read(column: pl.Series, kind: Kind) -> InputError:
                               held=str(column.dtype), kind=kind.shown))  # fmt: skip
 
 
-def read_dates(column: pl.Series, spec: Spec) -> Floats:
-    """Elapsed days and cyclic parts of a column of dates, or of text in the known format."""
-    return expand(as_days(_as_dates(column, spec)), spec.get("parts", []))
+def read_dates(column: pl.Series, spec: Spec, most_unread: float) -> tuple[Floats, pl.Series]:
+    """Elapsed days and cyclic parts of a column of dates, or of text in the known format.
 
-
-def _as_dates(column: pl.Series, spec: Spec) -> pl.Series:
+    Also which cells could not be read; more than that share of them is refused.
+    """
     import polars as pl
 
-    if column.dtype == pl.Null or (column.dtype.is_temporal() and column.dtype != pl.Duration):
-        return column
-    if column.dtype != pl.String or not spec.get("format"):
-        raise cannot_read(column, Kind.DATE)
-    dates = parse(column, spec["format"])
-    lost = dates.null_count() - column.null_count()
-    if lost:
-        row = int((dates.is_null() & column.is_not_null()).arg_max() or 0)
-        word = show(column[row])
-        raise InputError(Message("columns.not_dates", name=show(column.name), n=lost,
-                                 form=spec["format"], word=word, row=row + 1))  # fmt: skip
-    return dates
+    dates = column
+    if column.dtype != pl.Null and (not column.dtype.is_temporal() or column.dtype == pl.Duration):
+        if column.dtype != pl.String or not spec.get("format"):
+            raise cannot_read(column, Kind.DATE)
+        dates = parse(column, spec["format"])
+    unread = dates.is_null() & column.is_not_null()
+    n = int(unread.sum())
+    if n > most_unread * (len(column) - column.null_count()):
+        row = int(unread.arg_max() or 0)
+        raise InputError(Message("columns.not_dates", name=show(column.name), n=n,
+                                 form=spec["format"], word=show(column[row]),
+                                 row=row + 1))  # fmt: skip
+    return expand(as_days(dates), spec.get("parts", [])), unread
 
 
 def read_codes(column: pl.Series, known: Array | None) -> tuple[Ints, Array]:
