@@ -53,6 +53,15 @@ def _square_distance_32(a: Any, b: Any) -> Any:
     return total
 
 
+@kernel
+def _is_beyond(a: Any, b: Any, limit: Any) -> Any:
+    """Whether |a - b|^2 > limit; the leading axes alone mostly tell."""
+    d = a.shape[0]
+    head = d // 2
+    total = _square_distance_32(a[:head], b[:head])
+    return total > limit or total + _square_distance_32(a[head:], b[head:]) > limit
+
+
 @summing_kernel
 def _square_distance_64(a: Any, b: Any) -> Any:
     total = 0.0
@@ -191,7 +200,7 @@ def screen_nearest(
                     continue
                 bounded += 1
                 place = first_row + j
-                if refine and _square_distance_32(long_Q[c], long_X[place]) > limit:
+                if refine and _is_beyond(long_Q[c], long_X[place], limit):
                     continue
                 x = row_of[place]
                 if x == own_row[c]:
@@ -264,7 +273,7 @@ def screen_within(
                 if marks[j] == 0:
                     continue
                 place = first_row + j
-                if refine and _square_distance_32(long_Q[c], long_X[place]) > limit:
+                if refine and _is_beyond(long_Q[c], long_X[place], limit):
                     continue
                 x = row_of[place]
                 if x == own_row[c]:

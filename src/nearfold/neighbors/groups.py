@@ -11,6 +11,8 @@ out on a few groups: what each number of axes would let through is counted and p
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from nearfold.blocks import spans
@@ -25,7 +27,7 @@ ROW_TILE = 512  # rows of a group, at the most
 _LEAST = 128  # rows of a group on the average, at the least
 _ROUNDS = 5  # of k-means
 _PER_GROUP = 16  # rows of its sample
-_PILOTS, _PILOT_GROUPS, _PILOT_ROWS = 32, 6, 2**15
+_PILOTS, _PILOT_GROUPS, _PILOT_ROWS = 32, 6, 2**14
 _LOCAL_AXES = [h for h in AXES if h <= 63]
 
 
@@ -85,14 +87,18 @@ def sort_by_group(psi: Array, centres: Array, n_jobs: int | None) -> tuple[Ints,
 
 def local_axes(rows: Array, count: int) -> Floats:
     """Leading axes (D, count) of centred rows, roughly: any orthonormal ones are valid."""
-    rng = np.random.default_rng(0)
-    axes = rows.T @ rng.standard_normal((len(rows), count), np.float32)
-    for _ in range(2):
-        axes = rows.T @ (rows @ np.linalg.qr(axes)[0])
-    # A group of few rows has fewer directions; noise fills up.
-    axes = axes.astype(np.float64)
+    noise = _noise(max(rows.shape), count)
+    axes = np.linalg.qr(rows.T @ (rows @ (rows.T @ noise[: len(rows)])))[0]
+    axes = (rows.T @ (rows @ axes)).astype(np.float64)
     axes /= max(float(np.abs(axes).max()), 1e-300)
-    return np.linalg.qr(axes + 1e-9 * rng.standard_normal(axes.shape))[0]
+    # A group of few rows has fewer directions; noise fills up.
+    return np.linalg.qr(axes + 1e-9 * noise[: len(axes)])[0]
+
+
+@lru_cache(maxsize=2)
+def _noise(n: int, count: int) -> Array:
+    size = 1 << (n - 1).bit_length()
+    return np.random.default_rng(0).standard_normal((size, count), np.float32)
 
 
 def _fly(
@@ -105,7 +111,7 @@ def _fly(
     pilot = seen[:_PILOTS]
     queries, others = psi[pilot], psi[seen]
     score = queries @ others.T - 0.5 * square_norms(others)
-    rank = min(max(1, round(k * len(seen) / n)) + 1, len(seen))  # a pilot finds itself
+    rank = min(-(-k * len(seen) // n) + 1, len(seen))  # a pilot finds itself
     best = np.argpartition(-score, rank - 1, axis=1)[:, :rank]
     square = pair_squares(X, X, np.repeat(pilot, rank), seen[best.ravel()])
     reach = square.reshape(best.shape).max(axis=1) * sketcher.scale**2

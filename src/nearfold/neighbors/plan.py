@@ -23,7 +23,7 @@ AXES = (3, 7, 11, 15, 23, 31, 47, 63, 95, 127, 191)
 # only the ratios matter, and a factor of two either way moves the choice by one step).
 _COST_PRODUCT = 0.025  # per axis
 _COST_SCAN = 0.08
-_COST_LONG = (10.0, 0.12)  # per survivor, per axis
+_COST_LONG = (20.0, 0.25)  # per survivor, per axis: its rows are seldom in the cache
 _COST_TRUE = (60.0, 0.35)
 _COST_MEET = 40.0  # per query and group
 _COST_SKETCH = 0.05  # per row, feature and axis
