@@ -224,3 +224,19 @@ def test_absolute_trace_of_a_diagonal_matrix_is_exact(n):
 
 def test_absolute_trace_of_zero_is_zero():
     assert estimate_absolute_trace(lambda V: 0 * V, 30) == 0
+
+
+def test_rounding_of_the_products_ends_the_passes():
+    """Products with an error of 60 eps: no residual can reach 30 eps, and waiting does not help."""
+    n = 700
+    A = with_eigenvalues(np.r_[1.0, 0.5, np.linspace(0.01, 0.0, n - 2)])
+    grid = 2.0**-49
+
+    def coarse(V):
+        return np.round((A @ V) / grid) * grid
+
+    found = block_lanczos(coarse, n, 8, np.float64)
+    assert found.passes < 150
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(A)[::-1][:8], rtol=0, atol=1e-13)
+    with pytest.raises(SolverError, match="did not converge"):
+        block_lanczos(coarse, n, 8, np.float64, max_passes=10)

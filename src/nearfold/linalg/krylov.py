@@ -70,7 +70,7 @@ def block_lanczos(
     if start is not None:
         fresh[:, : start.shape[1]] = start[:, :block]
     fresh = np.linalg.qr(fresh)[0]
-    held, lowest = 0, np.inf
+    held, lowest, before = 0, np.inf, np.inf
     for passes in range(1, max_passes + 1):
         new = slice(held, held + fresh.shape[1])
         Q[:, new], AQ[:, new] = fresh, product(fresh)
@@ -96,6 +96,12 @@ def block_lanczos(
             fresh = _new_directions(_random_block(n, block, dtype, passes), basis, eps)
         fresh = fresh[:, : n - held]
         if held + fresh.shape[1] > most:
+            # Residuals near the tolerance that a whole round has not reduced are the rounding of
+            # the products: more passes would not help.
+            worst = float(residuals.max())
+            if before / 2 < worst <= 10 * enough:
+                return TopPairs(theta[:k], vectors, residuals, lowest, passes)
+            before = worst
             kept = min(k + block, most - fresh.shape[1])
             Q[:, :kept], AQ[:, :kept] = basis @ S[:, :kept], image @ S[:, :kept]
             T[:kept, :kept] = np.diag(theta[:kept])
