@@ -9,6 +9,7 @@
     │   │   └── NonPSDError                 a matrix has a negative eigenvalue
     │   └── ModelFileError                  a model file is damaged, foreign or from the future
     ├── MemoryBudgetError (also MemoryError)  does not fit the budget and has no bounded way
+    ├── BlockError (also RuntimeError)      a block of rows could not be computed; names the block
     ├── SolverError (also ArithmeticError)  a numerical routine failed; the message names the matrix
     └── Cancelled                           a progress callback asked to stop
 
@@ -57,6 +58,10 @@ class ModelFileError(InputError):
 
 class MemoryBudgetError(NearfoldError, MemoryError):
     """The work needs more memory than the budget allows, and has no bounded way."""
+
+
+class BlockError(NearfoldError, RuntimeError):
+    """A block of rows on a cluster could not be read or computed."""
 
 
 class SolverError(NearfoldError, ArithmeticError):

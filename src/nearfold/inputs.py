@@ -7,13 +7,14 @@ method that reads all of X anyway can look at its own result first.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed, spans
+from nearfold.blocks import ArrayRows, Block, NamedRows, Rows, as_rows, is_dask, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats
@@ -35,6 +36,8 @@ def check_table(
     **options: Any,
 ) -> Any:
     """X, or (X, y) if y is given: floats, dense or CSR, finite unless `finite` is False."""
+    if is_dask(X):
+        raise InputError(Message("cluster.not_fitted", name=type(estimator).__name__))
     if is_streamed(X):
         raise InputError(
             f"{type(estimator).__name__} takes a table in memory here, not a {type(X).__name__}: "
@@ -125,7 +128,7 @@ def _sum_of_squares(values: Array) -> float:
 
 def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:
     """Look through all blocks for what spoilt their sums, and raise the error that says it."""
-    spoilt = [_nonfinite_cells(block.X, block.start) for block in rows.blocks()]
+    spoilt = rows.mapped(_cells_of_block)
     where, column, value = (np.concatenate(part) for part in zip(*spoilt, strict=True))
     if len(where):
         known = rows.feature_names if names is None else names
@@ -145,8 +148,16 @@ def refuse_bad_sums(rows: Rows, total: float) -> None:
     if not total <= float(limits.max):
         refuse_bad_blocks(rows)
     if total <= 1e10 * float(limits.tiny):
-        for block in rows.blocks():
-            refuse_vanishing(total, block.X, rows.dtype)
+        for _ in rows.mapped(partial(_vanishing_in_block, total=total, dtype=rows.dtype)):
+            pass
+
+
+def _cells_of_block(block: Block) -> tuple[Array, Array, Array]:
+    return _nonfinite_cells(block.X, block.start)
+
+
+def _vanishing_in_block(block: Block, total: float, dtype: Any) -> None:
+    refuse_vanishing(total, block.X, dtype)
 
 
 def refuse_vanishing(total: float, X: Any, dtype: Any) -> None:
@@ -290,8 +301,8 @@ def check_weights(sample_weight: Any, X: Any, *, may_vanish: bool = False) -> Fl
 
     They must not all be zero unless they `may_vanish`, as those of one batch among others.
     """
-    if sample_weight is None:
-        return None
+    if sample_weight is None or is_dask(sample_weight):
+        return sample_weight  # workers look at their own
     refuse_missing(sample_weight, "sample_weight")
     sample_weight = read_values(sample_weight, "sample_weight")
     if isinstance(X, Rows):

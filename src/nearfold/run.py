@@ -199,6 +199,15 @@ def one_blas_thread() -> Iterator[None]:
         _blas_hold.give()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run everything inside on this thread alone: a task of a cluster has one core."""
+    from joblib import parallel_config
+
+    with parallel_config(n_jobs=1), one_blas_thread():
+        yield
+
+
 def reporter() -> ProgressCallback:
     """Who listens to progress now, for work that is not a list of steps."""
     return _listener.get()

@@ -1,5 +1,7 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
+from nearfold.blocks.cluster import is_dask
+from nearfold.blocks.dask_rows import DaskRows
 from nearfold.blocks.executor import Executor, current_executor, use_executor
 from nearfold.blocks.frames import NamedRows
 from nearfold.blocks.memory import (
@@ -17,6 +19,7 @@ from nearfold.blocks.work import combine_blocks, combine_pairwise, spans
 __all__ = [
     "ArrayRows",
     "Block",
+    "DaskRows",
     "Executor",
     "MappedRows",
     "NamedRows",
@@ -27,6 +30,7 @@ __all__ = [
     "current_executor",
     "floating_dtype",
     "get_memory",
+    "is_dask",
     "is_streamed",
     "require_memory",
     "require_output",

@@ -31,9 +31,9 @@ class NamedRows(Rows):
             "dtype": np.dtype(np.float32 if single else np.float64),
         }
 
-    def select(self, names: list[str]) -> NamedRows:
-        """The same rows with these columns only, in this order."""
-        chosen: NamedRows = self._with_columns({name: self.schema[name] for name in names})
+    def select(self, names: list[str], target: str | None = None) -> NamedRows:
+        """The same rows with these columns only, in this order, and a target if one is named."""
+        chosen: NamedRows = self._with_columns({name: self.schema[name] for name in names}, target)
         return chosen
 
     def with_target(self, target: str | Array) -> Rows:

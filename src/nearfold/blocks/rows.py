@@ -16,20 +16,23 @@ blocks: a block is all that a worker on another machine needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from nearfold.blocks.executor import Executor
 from nearfold.blocks.memory import require_memory
-from nearfold.blocks.work import spans
+from nearfold.blocks.work import combine_blocks, spans
 from nearfold.errors import InputError
 from nearfold.notation import Array, Floats
+
+Statistic = TypeVar("Statistic")
 
 # Large enough that a matrix product on a block runs at full speed and that combining blocks
 # costs little beside it; small enough that those in flight on a few threads, with their centred
@@ -78,6 +81,27 @@ class Rows:
             yield Block(block.X, block.start, y, w)
         if self.weights is not None and len(self.weights) != seen:
             raise InputError(f"sample_weight has {len(self.weights)} entries for {seen} rows.")
+
+    def combined(
+        self,
+        function: Callable[[Block], Statistic],
+        combine: Callable[[Statistic, Statistic], Statistic],
+        *,
+        label: str = "reading",
+        total: int | None = None,
+        executor: Executor | None = None,
+    ) -> Statistic:
+        """One statistic of all blocks: `function` of each, joined pairwise where the rows are.
+
+        Functions live at module level (or are `partial`s of such): they may run elsewhere.
+        """
+        return combine_blocks(
+            self.blocks(), function, combine, label=label, total=total, executor=executor
+        )
+
+    def mapped(self, function: Callable[[Block], Statistic]) -> Iterable[Statistic]:
+        """`function` of each block, in order: small results, for they all come here."""
+        return map(function, self.blocks())
 
     def read(self) -> Iterator[Block]:
         """The blocks without what was attached; each source implements this."""

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from nearfold.blocks.cluster import is_dask
+from nearfold.blocks.dask_rows import DaskRows
 from nearfold.blocks.frames import FrameRows
 from nearfold.blocks.rows import ArrayRows, NpyRows, Rows
 from nearfold.blocks.tables import CsvRows, LazyRows, ParquetRows
@@ -49,14 +51,16 @@ def _scan_table(path: Path, suffix: str, columns: list[str] | None) -> Rows:
 
 
 def is_streamed(X: Any) -> bool:
-    """Whether X is to be read block by block: a path, a `Rows`, or a polars LazyFrame."""
-    return isinstance(X, str | Path | Rows) or type(X).__name__ == "LazyFrame"
+    """Whether X is read block by block: a path, a `Rows`, a polars LazyFrame, a Dask table."""
+    return isinstance(X, str | Path | Rows) or type(X).__name__ == "LazyFrame" or is_dask(X)
 
 
 def as_rows(X: Any) -> Rows:
     """Any table as `Rows`."""
     if isinstance(X, Rows):
         return X
+    if is_dask(X):
+        return DaskRows(X)
     if is_streamed(X):
         return scan(X)
     if sparse.issparse(X) or isinstance(X, np.ndarray):

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from nearfold.blocks import Block, Executor, Rows, combine_blocks, require_memory, spans
+from nearfold.blocks import Block, Executor, Rows, require_memory, spans
 from nearfold.blocks.work import combine_pairwise
 from nearfold.linalg.eigen import combine_triangles, triangular_factor
 from nearfold.notation import Array, Floats, Ints
@@ -155,8 +155,8 @@ def table_moments(
     of_block = partial(
         moments_of_block, dtype=dtype, grouping=grouping, factor=factor, spaces=Workspaces()
     )
-    moments = combine_blocks(
-        rows.blocks(), of_block, combine_moments, label="scatter", total=total, executor=executor
+    moments = rows.combined(
+        of_block, combine_moments, label="scatter", total=total, executor=executor
     )
     scatter = moments.scatter.astype(np.float64, copy=False)
     return Moments(moments.count, moments.mean, scatter, moments.n_rows, moments.factor)
@@ -279,7 +279,7 @@ def combine_moments(a: Moments, b: Moments) -> Moments:
 @_quiet
 def table_spread(rows: Rows) -> tuple[float, Floats, float]:
     """Count, mean (d,) and total scatter sum w |x - mu|^2 of all rows, without the matrix."""
-    count, mean, total = combine_blocks(rows.blocks(), spread_of_block, combine_spreads)
+    count, mean, total = rows.combined(spread_of_block, combine_spreads)
     return count, mean, total
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import Block, Rows, combine_blocks, spans
+from nearfold.blocks import Block, Rows, spans
 from nearfold.linalg.eigen import thin_svd, top_eigenpairs
 from nearfold.linalg.moments import Grouping, table_moments
 from nearfold.linalg.spectrum import whiten
@@ -104,7 +104,7 @@ def remeasure(
 def projected_scatter(rows: Rows, grouping: Grouping, means: Floats, V: Floats) -> Floats:
     """V^T S V in float64, from the projections of the rows."""
     of_block = partial(projected_block, grouping=grouping, means=means, V=V)
-    return combine_blocks(rows.blocks(), of_block, np.add)
+    return rows.combined(of_block, np.add)
 
 
 def projected_block(block: Block, grouping: Grouping, means: Floats, V: Floats) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from nearfold.blocks import ArrayRows, NamedRows, Rows, as_rows, is_streamed
+from nearfold.blocks import ArrayRows, Block, DaskRows, NamedRows, Rows, as_rows, is_streamed
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, take_names
 from nearfold.notation import Array, Floats
@@ -30,26 +31,32 @@ def open_labelled(estimator: Any, X: Any, y: Any) -> tuple[Rows, Array, Floats]:
 
 
 def _open_stream(estimator: Any, X: Any, y: Any) -> tuple[Rows, Array, Floats]:
-    if not isinstance(y, str):
-        raise InputError("for a file, give y as the name of its label column.")
     source = as_rows(X)
-    if not isinstance(source, NamedRows):
+    if not isinstance(y, str) and not isinstance(source, DaskRows):
+        raise InputError("for a file, give y as the name of its label column.")
+    if isinstance(y, str) and not isinstance(source, NamedRows):
         raise InputError(f"{source.describe()} has no column names to take the label by.")
     rows = source.with_target(y)
     sizes: Counter[Any] = Counter()
-    for block in rows.blocks():
-        found = np.asarray(block.y)
-        missing = np.flatnonzero([v is None or v != v for v in found.tolist()])
-        if len(missing):
-            raise InputError(
-                f"{len(missing)} labels in column {y!r} are missing (first in row "
-                f"{block.start + int(missing[0])}): leave those rows out."
-            )
-        values, counts = np.unique(found, return_counts=True)
-        sizes.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+    for found in rows.mapped(partial(count_labels, name=y if isinstance(y, str) else "y")):
+        sizes.update(found)
     take_names(estimator, rows)
     classes = sorted(sizes)
+    check_classification_targets(classes)
     return rows, np.array(classes), np.array([sizes[c] for c in classes], np.float64)
+
+
+def count_labels(block: Block, name: str) -> dict[Any, int]:
+    """How many rows of a block have each label."""
+    found = np.asarray(block.y)
+    missing = np.flatnonzero([v is None or v != v for v in found.tolist()])
+    if len(missing):
+        raise InputError(
+            f"{len(missing)} labels in column {name!r} are missing (first in row "
+            f"{block.start + int(missing[0])}): leave those rows out."
+        )
+    values, counts = np.unique(found, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def open_batch(

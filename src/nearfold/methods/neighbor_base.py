@@ -22,6 +22,7 @@ from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighbo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks.lazy import LazyOnDask
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table
 from nearfold.methods.reduction import COLUMNS
@@ -86,7 +87,7 @@ def metric_in_effect(search: Any) -> tuple[Any, dict[str, Any]]:
     )
 
 
-class NeighborsEstimator(BaseEstimator):
+class NeighborsEstimator(LazyOnDask, BaseEstimator):
     """Parameters of the search; fit builds the index."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH

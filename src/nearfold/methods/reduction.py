@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from nearfold.blocks.lazy import LazyOnDask
 from nearfold.notation import Floats
 from nearfold.state import State, names, size
 
@@ -25,7 +26,7 @@ def padded(A: Floats, k: int) -> Floats:
     return np.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, missing)]) if missing > 0 else A
 
 
-class Reduction(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Reduction(LazyOnDask, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Gives columns that have names, float32 for float32; subclasses say `_n_features_out`."""
 
     def __sklearn_tags__(self) -> Any:

@@ -1,0 +1,105 @@
+"""Tasks on Dask: on the cluster whose client is current, else on Dask's own scheduler.
+
+A task is a pure function of its arguments, so Dask computes it again where a worker was lost, and
+no task is bound to a worker. What cannot be computed ends in one `BlockError` that names the
+rows; errors of ours (the data hold NaN, say) come through as they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nearfold.errors import BlockError, NearfoldError
+from nearfold.messages import Message
+from nearfold.run import one_thread, reporter
+
+_LOOK = 0.2  # seconds between two looks at the progress callback, which may cancel the work
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, frame, series or delayed value; Dask is not imported to see it."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "__dask_graph__")
+
+
+def task(function: Callable[..., Any], *arguments: Any, block: str = "", **named: Any) -> Any:
+    """A task, run on one thread; `block` says in words which rows it is about."""
+    from dask import delayed
+
+    key = f"nearfold-{getattr(function, '__name__', 'task').strip('_')}-{uuid.uuid4().hex}"
+    return delayed(_run)(function, block, *arguments, **named, dask_key_name=key)
+
+
+def shared(value: Any) -> Any:
+    """A value that many tasks take: sent once, not with each of them."""
+    from dask import delayed
+
+    return delayed(value, name=f"nearfold-shared-{uuid.uuid4().hex}", traverse=False)
+
+
+def _run(function: Callable[..., Any], block: str, *arguments: Any, **named: Any) -> Any:
+    try:
+        with one_thread():
+            return function(*arguments, **named)
+    except (NearfoldError, MemoryError):
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise BlockError(Message("cluster.failed", block=block, reason=said)) from error
+
+
+def compute(
+    tasks: Sequence[Any], label: str = "reading", blocks: Mapping[str, str] | None = None
+) -> list[Any]:
+    """The results of the tasks. Progress is reported as `label`, and cancels the work if it raises.
+
+    `blocks` says, by the keys of tasks and of what they read, which rows they are about.
+    """
+    import dask
+
+    names = blocks or {}
+    client = _client()
+    try:
+        if client is None:
+            return list(dask.compute(*tasks))
+        return _on_cluster(client, list(tasks), label)
+    except (NearfoldError, MemoryError):
+        raise
+    except Exception as error:
+        raise BlockError(_what_failed(error, names)) from error
+
+
+def _client() -> Any:
+    """The client of the cluster on which Dask would compute now, if there is one."""
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "scheduler_info") else None
+
+
+def _on_cluster(client: Any, tasks: list[Any], label: str) -> list[Any]:
+    from distributed import wait
+
+    report = reporter()
+    futures = client.compute(tasks)
+    try:
+        while any(not future.done() for future in futures):
+            try:
+                wait(futures, timeout=_LOOK)
+            except TimeoutError:
+                done = sum(future.done() for future in futures)
+                report(label, done, len(futures))
+        return list(client.gather(futures))
+    finally:  # whether finished, failed or left: nothing goes on there
+        client.cancel(futures, force=True)
+
+
+def _what_failed(error: Exception, blocks: Mapping[str, str]) -> Message:
+    """In which block, as far as the error tells it."""
+    if type(error).__name__ == "KilledWorker":
+        key = str(getattr(error, "task", ""))
+        block = blocks.get(key, key)
+        return Message("cluster.killed", block=block)
+    said = f"{type(error).__name__}: {error}"
+    return Message("cluster.unreadable", reason=said)
