@@ -164,7 +164,7 @@ def test_labels_of_another_length_are_refused():
     X, y = table()
     dX = da.from_array(X, chunks=(700, 12))
     for labels in (y[:-1], da.from_array(y[:-1], chunks=500)):
-        with pytest.raises(InputError, match="2,?999 entries for 3,?000 rows"):
+        with pytest.raises(InputError, match=r"2,?999 entries for 3,?000 rows"):
             LDA().fit(dX, labels)
 
 

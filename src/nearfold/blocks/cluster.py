@@ -8,7 +8,7 @@ rows; errors of ours (the data hold NaN, say) come through as they are.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nearfold.errors import BlockError, NearfoldError
@@ -16,6 +16,16 @@ from nearfold.messages import Message
 from nearfold.run import one_thread, reporter
 
 _LOOK = 0.2  # seconds between two looks at the progress callback, which may cancel the work
+
+
+class UnreadableError(BlockError):
+    """Something that a task reads could not be computed; Dask does not say for which task."""
+
+
+class KilledError(BlockError):
+    """Every worker that tried a task died; `key` is the name that Dask gives it."""
+
+    key = ""
 
 
 def is_dask(X: Any) -> bool:
@@ -49,16 +59,10 @@ def _run(function: Callable[..., Any], block: str, *arguments: Any, **named: Any
         raise BlockError(Message("cluster.failed", block=block, reason=said)) from error
 
 
-def compute(
-    tasks: Sequence[Any], label: str = "reading", blocks: Mapping[str, str] | None = None
-) -> list[Any]:
-    """The results of the tasks. Progress is reported as `label`, and cancels the work if it raises.
-
-    `blocks` says, by the keys of tasks and of what they read, which rows they are about.
-    """
+def compute(tasks: Sequence[Any], label: str = "reading") -> list[Any]:
+    """The results of the tasks. Progress is reported as `label`, and may cancel the work."""
     import dask
 
-    names = blocks or {}
     client = _client()
     try:
         if client is None:
@@ -67,7 +71,12 @@ def compute(
     except (NearfoldError, MemoryError):
         raise
     except Exception as error:
-        raise BlockError(_what_failed(error, names)) from error
+        if type(error).__name__ == "KilledWorker":
+            killed = KilledError(Message("cluster.killed", block="a task"))
+            killed.key = str(getattr(error, "task", ""))
+            raise killed from error
+        said = f"{type(error).__name__}: {error}"
+        raise UnreadableError(Message("cluster.unreadable", reason=said)) from error
 
 
 def _client() -> Any:
@@ -93,13 +102,3 @@ def _on_cluster(client: Any, tasks: list[Any], label: str) -> list[Any]:
         return list(client.gather(futures))
     finally:  # whether finished, failed or left: nothing goes on there
         client.cancel(futures, force=True)
-
-
-def _what_failed(error: Exception, blocks: Mapping[str, str]) -> Message:
-    """In which block, as far as the error tells it."""
-    if type(error).__name__ == "KilledWorker":
-        key = str(getattr(error, "task", ""))
-        block = blocks.get(key, key)
-        return Message("cluster.killed", block=block)
-    said = f"{type(error).__name__}: {error}"
-    return Message("cluster.unreadable", reason=said)

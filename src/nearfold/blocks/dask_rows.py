@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks.cluster import compute, is_dask, shared, task
+from nearfold.blocks.cluster import KilledError, UnreadableError, compute, is_dask, shared, task
 from nearfold.blocks.executor import Executor
 from nearfold.blocks.frames import FrameRows, NamedRows
 from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
 from nearfold.blocks.work import combine_pairwise
-from nearfold.errors import InputError, warn
+from nearfold.errors import BlockError, InputError, warn
 from nearfold.messages import Message
 
 Statistic = TypeVar("Statistic")
@@ -162,10 +162,35 @@ class DaskRows(NamedRows):
 
     def run(self, tasks: list[Any], label: str = "reading", of: list[Any] | None = None) -> Any:
         """The results of tasks; an error names the part. `of`: the tasks of the parts behind."""
-        names: dict[str, str] = {}
-        for i, (made, part) in enumerate(zip(of or tasks, self.parts, strict=False)):
-            names[made.key] = names[str(part.values.key)] = part.describe(i)
-        return compute(tasks, label, names)
+        try:
+            return compute(tasks, label)
+        except KilledError as error:
+            raise BlockError(
+                Message("cluster.killed", block=self._part_of(error.key, of or tasks))
+            ) from error
+        except UnreadableError:
+            self._name_unreadable()
+            raise
+
+    def _part_of(self, key: str, tasks: list[Any]) -> str:
+        """The part that a task of this key is about, in words."""
+        for i, (made, part) in enumerate(zip(tasks, self.parts, strict=False)):
+            behind = part.values.dask.cull([part.values.key])
+            if key == made.key or key in map(str, behind):
+                return part.describe(i)
+        return key
+
+    def _name_unreadable(self) -> None:
+        """Read the parts one by one, and raise an error that names the first that fails."""
+        for i, part in enumerate(self.parts):
+            try:
+                compute([task(_count_rows, part.values)])
+            except UnreadableError as error:
+                reason = error.__cause__
+                said = f"{type(reason).__name__}: {reason}"
+                raise BlockError(
+                    Message("cluster.failed", block=part.describe(i), reason=said)
+                ) from reason
 
     def combined(
         self,
