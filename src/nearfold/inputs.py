@@ -36,6 +36,8 @@ def check_table(
     **options: Any,
 ) -> Any:
     """X, or (X, y) if y is given: floats, dense or CSR, finite unless `finite` is False."""
+    if not (reset or finite or options) and _is_ready(estimator, X):
+        return X
     if is_dask(X):
         raise InputError(Message("cluster.not_fitted", name=type(estimator).__name__))
     if is_streamed(X):
@@ -61,6 +63,18 @@ def check_table(
         table = checked[0] if isinstance(checked, tuple) else checked
         refuse_nonfinite(table, getattr(estimator, "feature_names_in_", None))
     return checked
+
+
+def _is_ready(estimator: Any, X: Any) -> bool:
+    """Whether nothing about X needs a look: a single query should not wait for it."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in _FLOATS
+        and X.ndim == 2
+        and len(X) > 0
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+    )
 
 
 def open_rows(estimator: Any, X: Any, sample_weight: Any = None, **options: Any) -> Rows:

@@ -139,12 +139,13 @@ def _available_cores() -> int:
 
 
 @lru_cache(maxsize=1)
-def _thread_pools() -> Any:
-    # Finding the loaded BLAS libraries takes milliseconds; they do not change.
+def _thread_pools() -> list[Any]:
+    # Finding the loaded BLAS libraries takes milliseconds; they do not change. Their controllers
+    # are spoken to directly: threadpoolctl's `limit` asks each library for all that it tells.
     import scipy.linalg  # noqa: F401  (SciPy may bring a BLAS of its own)
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return list(ThreadpoolController().lib_controllers)
 
 
 class _BlasHold:
@@ -157,22 +158,28 @@ class _BlasHold:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holders = 0
-        self._limiter: Any = None
+        self._before: list[int] = []
 
     def take(self) -> None:
         with self._lock:
             if self._holders == 0:
-                _disown_limits()
-                self._limiter = _thread_pools().limit(limits=1)
+                pools = _thread_pools()
+                self._before = [pool.get_num_threads() for pool in pools]
+                _set_threads(pools, [1] * len(pools))
             self._holders += 1
 
     def give(self) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                _disown_limits()
-                self._limiter.restore_original_limits()
-                _disown_limits()
+                _set_threads(_thread_pools(), self._before)
+
+
+def _set_threads(pools: list[Any], counts: list[int]) -> None:
+    _disown_limits()
+    for pool, count in zip(pools, counts, strict=True):
+        pool.set_num_threads(count)
+    _disown_limits()
 
 
 def _disown_limits() -> None:

@@ -196,8 +196,8 @@ def test_centred_rows_kept_or_not_give_the_same_bits():
     for Q in (None, X[:1] + 0.1, X[:700] + 0.1):
         for a, b in zip(kept.nearest(Q, 3), not_kept.nearest(Q, 3), strict=True):
             np.testing.assert_array_equal(a, b)
-    assert kept._centred is not None
-    assert not_kept._centred is None
+    assert kept._centred
+    assert not not_kept._centred
 
 
 def test_too_many_pairs_are_refused_before_they_are_made(small_budget):

@@ -96,6 +96,40 @@ def test_plain_search_block_by_block(monkeypatch, k):
     oracle.assert_same(index.within(None, 1.5), oracle.within(X, None, 1.5), exact=True)
 
 
+def _far_clusters():
+    X = normal(400, 12)
+    X[::2] += 1e5  # float32 cannot tell the rows of a cluster apart
+    return X
+
+
+def _outliers():
+    X = normal(400, 12)
+    X[7] *= 1e6
+    return X
+
+
+@pytest.mark.parametrize(
+    ("X", "screen"),
+    [
+        (normal(400, 12), np.float32),
+        (_outliers(), np.float32),  # they widen no margin but their own
+        (_far_clusters(), np.float64),
+        (1e18 * normal(400, 12), np.float64),  # squares would overflow
+        (1e-20 * normal(400, 12), np.float64),  # squares would vanish
+        (np.ones((400, 12)), np.float64),
+        (normal(9, 220_000), np.float64),  # sums are too long
+    ],
+    ids=["normal", "outliers", "clusters", "large", "small", "equal", "wide"],
+)
+def test_plain_search_screens_in_float32_where_that_is_enough(X, screen):
+    index = PlainIndex(X)
+    for Q in (None, X[:20] * 1.01):
+        found, want = index.nearest(Q, 4), oracle.nearest(X, Q, 4)
+        np.testing.assert_array_equal(found[1], want[1])
+        np.testing.assert_allclose(found[0], want[0], rtol=1e-12)
+    assert index.screen == screen
+
+
 @pytest.mark.parametrize("build", [ROUTES[r] for r in ("plain", "tree", "pruned", "chosen")])
 @pytest.mark.parametrize(("dtype", "offset"), [(np.float32, 1e6), (np.float64, 1e8)])
 def test_far_from_the_origin(build, dtype, offset):
