@@ -84,14 +84,14 @@ def test_heap_keeps_the_k_smallest_ties_by_row(distances, k, random):
 def test_square_distances(dtype, d):
     a, b = np.random.default_rng(d).standard_normal((2, d)).astype(dtype)
     want = squares(a[None], b[None])[0, 0]
-    np.testing.assert_allclose(screen._square_distance_64(a, b), want, rtol=d * 2e-16)
+    np.testing.assert_allclose(screen.square_distance_64(a, b), want, rtol=d * 2e-16)
     if dtype == np.float32:
         np.testing.assert_allclose(screen._square_distance_32(a, b), want, rtol=(d + 4) * U32)
 
 
 def test_float64_distance_of_float32_rows_does_not_round_first():
     a, b = np.array([1e8], np.float32), np.array([4.0], np.float32)
-    assert screen._square_distance_64(a, b) == (1e8 - 4.0) ** 2
+    assert screen.square_distance_64(a, b) == (1e8 - 4.0) ** 2
 
 
 @thorough

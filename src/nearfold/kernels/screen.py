@@ -63,7 +63,8 @@ def _is_beyond(a: Any, b: Any, limit: Any) -> Any:
 
 
 @summing_kernel
-def _square_distance_64(a: Any, b: Any) -> Any:
+def square_distance_64(a: Any, b: Any) -> Any:
+    """|a - b|^2 in float64."""
     total = 0.0
     for j in range(a.shape[0]):
         difference = np.float64(a[j]) - np.float64(b[j])
@@ -141,7 +142,7 @@ def bound_kth_distances(
         bound = 0.0
         for t in range(best_place.shape[1]):
             x = row_of[best_place[i, t]]
-            bound = max(bound, _square_distance_64(Q[query_of[i]], X[x]))
+            bound = max(bound, square_distance_64(Q[query_of[i]], X[x]))
         worst[i] = min(worst[i], bound)
 
 
@@ -150,7 +151,7 @@ def measure_pairs(Q: Any, X: Any, i: Any, j: Any) -> Any:
     """|q_i - x_j|^2 of some pairs, as the screens compute it."""
     squares = np.empty(i.shape[0])
     for t in range(i.shape[0]):
-        squares[t] = _square_distance_64(Q[i[t]], X[j[t]])
+        squares[t] = square_distance_64(Q[i[t]], X[j[t]])
     return squares
 
 
@@ -206,7 +207,7 @@ def screen_nearest(
                 if x == own_row[c]:
                     continue
                 measured += 1
-                distance = _square_distance_64(Q[q], X[x])
+                distance = square_distance_64(Q[q], X[x])
                 if _is_nearer(distance, x, best_distance[c, 0], best_row[c, 0]):
                     _replace_worst(best_distance[c], best_row[c], distance, x)
                     if best_distance[c, 0] < worst[c]:
@@ -278,7 +279,7 @@ def screen_within(
                 x = row_of[place]
                 if x == own_row[c]:
                     continue
-                distance = _square_distance_64(Q[q], X[x])
+                distance = square_distance_64(Q[q], X[x])
                 if np.sqrt(distance) <= radius[c]:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x

@@ -29,6 +29,7 @@ from nearfold.errors import InputError
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality.passes import over_rows
+from nearfold.quality.places import count_places
 from nearfold.quality.result import check_neighbors
 from nearfold.quality.spaces import Space, check_spaces
 
@@ -77,10 +78,13 @@ def neighbor_overlap(
     return len(common) / a.size
 
 
-def row_trustworthiness(ranks: Array, n: int) -> float:
-    """1 - the scaled sum of max(0, rank - k) over a row's k neighbours in the other space."""
-    k = len(ranks)
-    excess = float(np.maximum(ranks - k, 0).sum())
+def row_trustworthiness(ranks: Array, n: int) -> Any:
+    """1 - the scaled sum of max(0, rank - k) over the k neighbours in the other space.
+
+    `ranks`: of one row (k,), or of several (rows, k).
+    """
+    k = ranks.shape[-1]
+    excess = np.maximum(ranks - k, 0).sum(axis=-1)
     return 1.0 - 2.0 * excess / (k * (2.0 * n - 3.0 * k - 1.0))
 
 
@@ -90,6 +94,9 @@ def _nearest(space: Space, k: int, n_jobs: int | None) -> Ints:
 
 def _per_row(space: Space, near: Ints, n_jobs: int | None) -> Floats:
     """The trustworthiness of each row, given its neighbours `near` in the other space."""
+    places = count_places(space, near, n_jobs)
+    if places is not None:
+        return np.asarray(row_trustworthiness(places, space.n))
 
     def judge(rows: Ints, measured: list[Floats]) -> list[float]:
         return [

@@ -65,6 +65,7 @@ class Space:
         self.n = len(X)
         self.metric = metric
         self.is_euclidean = is_euclidean(metric, 2, None)
+        self.by_product = self.is_euclidean and X.shape[1] > _NARROW
         if self.is_euclidean:
             self._prepare()
         elif metric == "precomputed":
@@ -83,16 +84,16 @@ class Space:
         whole = self._is_whole(spread)
         if whole:
             self._centre = np.rint(self._centre)
-        self._rounds = X.shape[1] > _NARROW and not whole
+        self.rounds = self.by_product and not whole
         # Kept where it fits: the same bits, in the same layout, as centring each tile anew.
         self._kept: Floats | None = None
-        if X.shape[1] > _NARROW and 8.0 * X.size <= get_memory() / 4:
-            self._kept = self._centred(slice(None))
-        tiles = [square_norms(self._centred(tile)) for tile in self._tiles()]
+        if self.by_product and 8.0 * X.size <= get_memory() / 4:
+            self._kept = self.centred(slice(None))
+        tiles = [square_norms(self.centred(tile)) for tile in self._tiles()]
         self._norms = np.concatenate(tiles)
         reach = np.sqrt(self._norms) + np.sqrt(self._norms.max())
-        offset = min(float(np.abs(self._centre).max()) * X.shape[1] ** 0.5, _FARTHEST)
-        self._error = squared_distance_error(X.shape[1], reach, offset)
+        self.offset = min(float(np.abs(self._centre).max()) * X.shape[1] ** 0.5, _FARTHEST)
+        self._error = squared_distance_error(X.shape[1], reach, self.offset)
 
     def _is_whole(self, spread: Floats) -> bool:
         """Whether all values are whole numbers whose products about a whole centre are exact."""
@@ -103,7 +104,7 @@ class Space:
     def _tiles(self) -> list[slice]:
         return spans(self.n, min(_TILE, max(64, _CELLS // max(1, self.X.shape[1]))))
 
-    def _centred(self, rows: Any) -> Floats:
+    def centred(self, rows: Any) -> Floats:
         """Some rows about the centre, in float64 and C order."""
         if self._kept is not None:
             return self._kept[rows]
@@ -117,12 +118,11 @@ class Space:
         if self.metric == "precomputed":
             return np.array(self.X[rows], dtype=np.float64)
         measured = np.empty((len(rows), self.n))
-        by_product = self.is_euclidean and self.X.shape[1] > _NARROW
-        here = self._centred(rows) if by_product else self.X[rows]
+        here = self.centred(rows) if self.by_product else self.X[rows]
         for tile in self._tiles():
             if not self.is_euclidean:
                 measured[:, tile] = self._other.between(here, self.X[tile])
-            elif by_product:
+            elif self.by_product:
                 self._by_product(here, rows, tile, measured[:, tile])
             else:
                 self._by_difference(here, self.X[tile], measured[:, tile])
@@ -139,8 +139,8 @@ class Space:
 
     def _by_product(self, here: Floats, rows: Ints, tile: slice, squares: Floats) -> None:
         a, b = self._norms[rows], self._norms[tile]
-        squares[:] = squared_distances(here, self._centred(tile), a, b)
-        if self._rounds and squares.min() <= _DOUBT * (a.max() + b.max()):
+        squares[:] = squared_distances(here, self.centred(tile), a, b)
+        if self.rounds and squares.min() <= _DOUBT * (a.max() + b.max()):
             i, j = np.nonzero(squares <= _DOUBT * np.add.outer(a, b))
             squares[i, j] = pair_squares(self.X, self.X, rows[i], j + tile.start)
             np.maximum(squares, 0.0, out=squares)
@@ -169,7 +169,7 @@ class Space:
         `many`: it will be called so often that compiling a sort pays.
         """
         order = _sort(measured, row, many)
-        if self.is_euclidean and self._rounds:
+        if self.is_euclidean and self.rounds:
             close = np.diff(measured[order]) <= 2 * self._error[row]
             if close.any():
                 self._sort_again(row, order, close)
@@ -181,7 +181,7 @@ class Space:
         Counts the nearer rows instead of sorting all; those within rounding are measured again.
         """
         measured[row] = np.inf  # not among its own neighbours
-        error = 2 * self._error[row] if self.is_euclidean and self._rounds else 0.0
+        error = 2 * self._error[row] if self.is_euclidean and self.rounds else 0.0
         places = np.empty(len(others), dtype=np.int64)
         for k, j in enumerate(others):
             nearer = np.count_nonzero(measured < measured[j] - error)
@@ -193,7 +193,7 @@ class Space:
         """How many of the rows that are as far as j up to rounding come before it."""
         if len(close) == 1:  # j itself
             return 0
-        if not (self.is_euclidean and self._rounds):
+        if not (self.is_euclidean and self.rounds):
             return int(np.count_nonzero(close < j))
         squares = pair_squares(self.X, self.X, np.full(len(close), row), close)
         own = squares[np.searchsorted(close, j)]
