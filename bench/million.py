@@ -21,7 +21,7 @@ _HOW = (
 _SCORE = """
 from nearfold import KNeighborsClassifier
 rows = np.random.default_rng(1).permutation(len(X))[:60_000]
-A, B = rows[:50_000], rows[50_000:]
+A, B = np.split(rows, [len(rows) * 5 // 6])
 near = KNeighborsClassifier(5).fit(model.transform(X[A]), y[A])
 said["5-NN"] = float(near.score(model.transform(X[B]), y[B]))
 """

@@ -30,7 +30,7 @@ def default_budget():
 def route(request, monkeypatch):
     monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
     if request.param == "gmres":
-        monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
+        monkeypatch.setattr(inverse_iteration, "MOST_WORK", 0)
     return request.param
 
 
@@ -104,7 +104,7 @@ def test_bottom_pairs_are_those_of_all_eigenvalues(route, n, k):
 
 
 def test_small_systems_are_factored_without_counting(monkeypatch):
-    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)  # would forbid it
+    monkeypatch.setattr(inverse_iteration, "MOST_WORK", 0)  # would forbid it
     assert bottom_of_gram(sparse.csr_array(walk(50)), 2, 1e-9).route == "sparse factor of I - W"
 
 
@@ -323,7 +323,7 @@ def test_too_few_restarts_are_an_error():
 
 def test_gmres_that_does_not_converge_is_reported(monkeypatch):
     monkeypatch.setattr(inverse_iteration, "_SURE_ROWS", 0)
-    monkeypatch.setattr(inverse_iteration, "_MOST_WORK", 0)
+    monkeypatch.setattr(inverse_iteration, "MOST_WORK", 0)
     monkeypatch.setattr(inverse_iteration, "_SVD_ROWS", 0)
     monkeypatch.setattr(inverse_iteration, "gmres", lambda A, b, M, **_: (M @ b, 7))
     assert not bottom_of_gram(sparse.csr_array(walk(60)), 2, 1e-9).converged

@@ -42,7 +42,7 @@ from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread
 
 _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
-_MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
+MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
 _SURE_ROWS = 2000  # up to here a factor is cheap however it fills
 _SVD_ROWS = 800  # up to here a singular I - W that cannot be grounded is decomposed densely
 _FILTER_ROWS = 10_000  # from here on a graph without separators is cheaper solved without a factor
@@ -91,6 +91,19 @@ def gmres_bytes(n: int, entries: int) -> float:
     return 8.0 * n * (_RESTART + 10) + 12.0 * entries * (_FILL + 4)
 
 
+def factor_size(G: Any) -> tuple[float, float]:
+    """Bytes and multiplications of a sparse factor of G, counted symbolically."""
+    from nearfold.kernels.symbolic import factor_cost
+
+    # An incomplete factor with next to nothing in it costs little and brings the ordering.
+    rough = spilu(G.tocsc(), drop_tol=0.5, fill_factor=1, **_PATTERN)
+    pattern = (abs(G) + abs(G.T)).tocsr()
+    entries, work = factor_cost(
+        pattern.indptr.astype(np.int64), pattern.indices, rough.perm_c.astype(np.int64)
+    )
+    return float(_ENTRY_BYTES * entries), float(work)
+
+
 class _Solver:
     """Solves with a sparse regular matrix and its transpose: directly, or by GMRES.
 
@@ -117,15 +130,7 @@ class _Solver:
         n, budget = G.shape[0], get_memory()
         if n <= _SURE_ROWS and _ENTRY_BYTES / 2 * n * n < budget / 2:
             return True
-        from nearfold.kernels.symbolic import factor_cost
-
-        # An incomplete factor with next to nothing in it costs little and brings the ordering.
-        rough = spilu(G.tocsc(), drop_tol=0.5, fill_factor=1, **_PATTERN)
-        pattern = (abs(G) + abs(G.T)).tocsr()
-        entries, work = factor_cost(
-            pattern.indptr.astype(np.int64), pattern.indices, rough.perm_c.astype(np.int64)
-        )
-        needed = float(_ENTRY_BYTES * entries)
+        needed, work = factor_size(G)
         if refuse:
             advice = "Use eigen_solver='gmres' or 'auto'."
             require_memory(2 * needed, "A sparse factor and its work space", advice)
@@ -135,7 +140,7 @@ class _Solver:
                 f"GMRES instead of a sparse factor, which needs {show_bytes(2 * needed)} "
                 f"(memory budget {show_bytes(budget)})"
             )
-        return bool(2 * needed < budget and work < _MOST_WORK)
+        return bool(2 * needed < budget and work < MOST_WORK)
 
     def solve(self, b: Floats, trans: str = "N") -> Floats:
         if self.direct:

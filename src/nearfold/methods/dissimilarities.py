@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from nearfold.blocks import spans
-from nearfold.methods.landmark_mds import spread_landmarks, spread_over_table
+from nearfold.methods.landmark_mds import (
+    farthest_rows,
+    landmarks_of_table,
+    spread_landmarks,
+    spread_over_table,
+)
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric_state import check_metric_name
@@ -96,8 +101,19 @@ class Dissimilarities:
     def to_landmarks(self, count: int, dtype: Any) -> tuple[Ints, Floats]:
         """Landmarks spread over the rows, and the dissimilarities (m, count) to them."""
         if self.measure is None:
-            return spread_landmarks(lambda i: self.X[i], len(self.X), count, dtype)
+            return spread_landmarks(self._row, len(self.X), count, dtype)
         return spread_over_table(self.measure, count, dtype)
+
+    def among_landmarks(self, count: int) -> tuple[Ints, Floats]:
+        """The same landmarks, and the dissimilarities (count, count) between them alone."""
+        if self.measure is None:
+            rows = np.array([row for row, _ in farthest_rows(self._row, len(self.X), count)])
+            return rows, np.asarray(self.X[np.ix_(rows, rows)], dtype=np.float64)
+        rows = landmarks_of_table(self.measure, count)
+        return rows, self.measure.among(rows).all()
+
+    def _row(self, i: int) -> Array:
+        return np.asarray(self.X[i])
 
     def between(self, Q: Array) -> Array:
         """Dissimilarities of other rows to these, in one piece."""

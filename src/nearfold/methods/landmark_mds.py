@@ -64,8 +64,8 @@ class LandmarkCount:
         """The count for m rows and k axes.
 
         `held` is memory that is in use whatever the count, `itemsize` that of a distance to a
-        landmark, `per_pair` what is needed for each pair of landmarks (their distances and all
-        eigenvalues), and `method` what the result is called.
+        landmark (0 if those of all rows are not kept), `per_pair` what is needed for each pair of
+        landmarks (their distances and all eigenvalues), and `method` what the result is called.
         """
         note = f"{method}: {{}} landmarks of {m:,} rows"
         if n_landmarks is not None:
@@ -127,16 +127,19 @@ def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints,
     X, m = measure.X, measure.X.shape[0]
     if m <= _SAMPLED * count:
         return spread_landmarks(lambda i: measure.from_rows(X[i : i + 1])[0], m, count, dtype)
-    some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
-    landmarks = some[_farthest_in_table(measure.among(some), count)]
+    landmarks = landmarks_of_table(measure, count)
     return landmarks, measure.among(landmarks).from_rows(X, dtype)
 
 
-def _farthest_in_table(sample: Distances, count: int) -> list[int]:
-    chosen = farthest_rows(
-        lambda i: sample.from_rows(sample.X[i : i + 1])[0], sample.X.shape[0], count
-    )
-    return [row for row, _ in chosen]
+def landmarks_of_table(measure: Distances, count: int) -> Ints:
+    """The landmarks alone."""
+    m = measure.X.shape[0]
+    some = np.arange(m)
+    if m > _SAMPLED * count:
+        some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
+        measure = measure.among(some)
+    chosen = farthest_rows(lambda i: measure.from_rows(measure.X[i : i + 1])[0], len(some), count)
+    return some[[row for row, _ in chosen]]
 
 
 @one_blas_thread()

@@ -26,7 +26,8 @@ paper; scikit-learn's hold its neighbours only, so that a row in nobody's list i
 Cost: the neighbours, m k^2 d for the weights, and the eigenvectors, by inverse iteration with a
 sparse factor of I - W (linalg/inverse_iteration.py): M is not formed, because that would square
 the condition number. Where the factor would fill in, as in data of many dimensions, a Chebyshev
-filter (linalg/filtered.py), and where it would not fit the memory budget GMRES: O(m k) memory.
+filter (linalg/filtered.py), and where it would not fit the memory budget GMRES: O(m k) memory. Of
+more rows than that serves, landmarks alone are embedded (lle_landmarks.py).
 """
 
 from __future__ import annotations
@@ -55,6 +56,13 @@ from nearfold.linalg.inverse_iteration import (
     dense_bytes,
 )
 from nearfold.messages import Message
+from nearfold.methods.lle_landmarks import (
+    Landmarks,
+    asked_landmarks,
+    landmarks_for_memory,
+    landmarks_for_time,
+    lle_bytes,
+)
 from nearfold.methods.local_extension import LocalExtension
 from nearfold.methods.local_patches import require_neighbours
 from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_matrix
@@ -111,18 +119,14 @@ def embed(X: Array, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
     return bottom_of_gram(W, k, how.tol["eigen"], _SOLVERS[how.solver], how.max_iter)  # (10.31)
 
 
-def lle_bytes(m: int, k: int, method: str) -> float:
-    """The least that any route holds: lists, graph, I - W and a factor without fill; or M."""
-    patches = 0.0 if method == "standard" else 26.0 * m * (k + 1) ** 2  # as measured
-    return 100.0 * m * (k + 1) + patches
-
-
 def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
     pieces, label = held["pieces_"], held["label_"]
     require(len(pieces) > 0 and all(len(rows) for rows in pieces), "an empty piece")
     require(len(pieces) == 1 or label.max() < len(pieces), "rows of a piece that is not there")
     require(held.get("n_components", sizes["k"]) == sizes["k"], "n_components: other axes")
-    require(held.get("n_neighbors", 1) <= sizes["n"], "n_neighbors: more than there are rows")
+    require(held.get("n_neighbors", 1) <= sizes["s"], "n_neighbors: more than there are rows")
+    every = held.get("landmarks_") is None
+    require(not every or sizes["s"] == sizes["n"], "some rows, but no landmarks")
 
 
 class LocallyLinearEmbedding(Embedding):
@@ -160,7 +164,7 @@ class LocallyLinearEmbedding(Embedding):
         "approximate": as in `NearestNeighbors`, with `certificate_`. The others are accepted for
         compatibility and have no effect: the search is exact.
     random_state : int, RandomState or None, default=None
-        Of neighbors_algorithm="approximate"; None is 0. Nothing else is random.
+        Of neighbors_algorithm="approximate" and of the landmarks; None is 0.
     n_jobs : int or None, default=None
         Threads; changes no result.
     disconnected : {"bridge", "error", "largest", "each"}, default="bridge"
@@ -169,6 +173,10 @@ class LocallyLinearEmbedding(Embedding):
         Show progress.
     recall : float, default=0.95
         With neighbors_algorithm="approximate": the recall of the neighbours to be certified.
+    n_landmarks : int or None, default=None
+        Embed so many rows, drawn at random, and place the others as new ones. None: all rows, or,
+        with eigen_solver="auto", at most 20,000 landmarks where the memory budget forbids all, or
+        of more than 100,000 rows whose eigenvectors would take hours (see lle_landmarks.py).
 
     Attributes
     ----------
@@ -179,19 +187,21 @@ class LocallyLinearEmbedding(Embedding):
     eigenvalues_ : ndarray
         Of M, smallest first (of the largest piece).
     nbrs_ : NearestNeighbors
-        The fitted rows, ready for queries.
+        The fitted rows (or landmarks), ready for queries.
     index_ : index
-        The fitted rows (`index_.X`) and the search among them.
-    label_ : ndarray of shape (n_samples,)
-        The piece of each row, 0 the largest.
+        The fitted rows or landmarks (`index_.X`) and the search among them.
+    landmarks_ : ndarray of shape (n_landmarks,) or None
+        Row numbers of the landmarks, ascending.
+    label_ : ndarray of shape (n_samples,) or (n_landmarks,)
+        The piece of each row that was embedded, 0 the largest.
     pieces_ : list of ndarray
-        The rows embedded together.
+        The rows (or landmarks) embedded together.
     certificate_ : Certificate
         What is known about the neighbours, with neighbors_algorithm="approximate".
     route_ : str
         How the eigenvectors were found.
     approximation_ : str or None
-        What the memory budget decided, if it did.
+        What was approximated: landmarks, or what the memory budget decided.
     converged_ : bool
         Whether all linear solves converged.
     n_features_in_ : int
@@ -224,16 +234,19 @@ class LocallyLinearEmbedding(Embedding):
         "disconnected": [StrOptions(set(POLICIES))],
         "verbose": ["verbose"],
         "recall": APPROXIMATE["recall"],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     fitted_state = COLUMNS.extended(
         _check_pieces,
-        index_=nested(EuclideanIndex, ApproximateIndex, n="n", d="d"),
+        ("landmarks_",),  # not in files of versions that had none
+        index_=nested(EuclideanIndex, ApproximateIndex, n="s", d="d"),
         embedding_=array("n k"),
+        landmarks_=optional(array("s", "i", below="n")),
         eigenvalues_=array("*", least=0),
         reconstruction_error_=number(least=0),
-        label_=array("n", "i", below="n"),
-        pieces_=list_of(array("*", "i", below="n")),
+        label_=array("s", "i", below="s"),
+        pieces_=list_of(array("*", "i", below="s")),
         route_=text(),
         approximation_=optional(text()),
         converged_=flag(),
@@ -257,6 +270,7 @@ class LocallyLinearEmbedding(Embedding):
         disconnected: str = "bridge",
         verbose: bool = False,
         recall: float = 0.95,
+        n_landmarks: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_components = n_components
@@ -273,6 +287,7 @@ class LocallyLinearEmbedding(Embedding):
         self.disconnected = disconnected
         self.verbose = verbose
         self.recall = recall
+        self.n_landmarks = n_landmarks
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> LocallyLinearEmbedding:
@@ -280,17 +295,24 @@ class LocallyLinearEmbedding(Embedding):
         X = check_table(self, X, reset=True)
         self._check_sizes(*X.shape)
         with reporting(self.verbose):
-            index = self._make_index(X)
+            chosen = self._choose_landmarks(X)
+            fitted = chosen.of(X)
+            index = self._make_index(fitted)
             lists, connected = neighbour_lists(index, self.n_neighbors, self.disconnected)
             # What the search has built need not wait through the eigenproblem.
             self.index_ = index.without_structures()
             self.label_, self.pieces_ = connected.label, connected.pieces
-            parts = [self._embed_piece(X, rows, lists) for rows in self.pieces_]
-        self.embedding_ = self._extension().assemble([pairs.vectors for pairs in parts])
+            parts = [self._embed_piece(fitted, rows, lists) for rows in self.pieces_]
+            Z = self._extension().assemble([pairs.vectors for pairs in parts])
+        self.landmarks_, self.embedding_ = chosen.rows, Z
+        if chosen.rows is not None:
+            self.embedding_ = self._extension().place(X, Z)
+            self.embedding_[chosen.rows] = Z
         self.eigenvalues_ = parts[0].values
         self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
         self.route_ = parts[0].route
-        self.approximation_ = next((p.approximation for p in parts if p.approximation), None)
+        notes = [chosen.note, *(pairs.approximation for pairs in parts)]
+        self.approximation_ = next((note for note in notes if note), None)
         self.converged_ = all(pairs.converged for pairs in parts)
         self._report(sum(pairs.null for pairs in parts))
         return self
@@ -304,8 +326,19 @@ class LocallyLinearEmbedding(Embedding):
                 f"Expected n_neighbors < n_samples, but n_samples = {m}, n_neighbors = {k}"
             )
         require_neighbours(self.method, k, self.n_components)
-        advice = "Use fewer rows, and transform the others."
+
+    def _choose_landmarks(self, X: Array) -> Landmarks:
+        m, k, seed = len(X), self.n_neighbors, self.random_state
+        if self.n_landmarks is not None:
+            return asked_landmarks(m, k, self.n_landmarks, seed)
+        if self.eigen_solver == "auto":
+            chosen = landmarks_for_memory(X, k, self.n_components, self.method, seed)
+            if chosen.rows is None:
+                chosen = landmarks_for_time(X, k, self._make_index, seed)
+            return chosen
+        advice = "Use fewer rows, and transform the others, or set n_landmarks."
         require_memory(lle_bytes(m, k, self.method), f"LLE of {m:,} rows", advice)
+        return Landmarks()
 
     def _make_index(self, X: Array) -> Any:
         approximate = self.neighbors_algorithm == "approximate"
@@ -350,7 +383,9 @@ class LocallyLinearEmbedding(Embedding):
         """Place new rows by the weights that reconstruct them from the fitted rows."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        return self._extension().place(X, self.embedding_)
+        landmarks = vars(self).get("landmarks_")
+        Z = self.embedding_ if landmarks is None else self.embedding_[landmarks]
+        return self._extension().place(X, Z)
 
     @property
     def certificate_(self) -> Certificate:

@@ -267,7 +267,7 @@ class MDS(Embedding):
             self.n_components,
             self.n_landmarks,
             needed=1.1 * per_pair * m * m,
-            itemsize=8,
+            itemsize=0,
             method="landmark MDS",
             per_pair=24.0 + (0.0 if self._is_metric() else _NON_METRIC_BYTES),
         )
@@ -280,8 +280,8 @@ class MDS(Embedding):
         if count is None:
             D = measure.all()
         else:
-            self.landmarks_, D = measure.to_landmarks(count, np.float64)
-            D = mean_of_both(D[self.landmarks_])
+            self.landmarks_, D = measure.among_landmarks(count)
+            D = mean_of_both(D)
         self.dissimilarity_matrix_ = D
         return D
 

@@ -191,21 +191,44 @@ def nearest_mean(D: Floats, Z: Floats, k: int = 5) -> Floats:
 def place_row_by_row(
     Z: Floats, wanted: Floats, start: Floats, max_iter: int, eps: float
 ) -> tuple[Floats, bool]:
-    """Majorise each row alone from `start` (q, k), Z fixed; also whether all came to rest."""
+    """Move each row alone from `start` (q, k) to least stress, Z fixed; whether all came to rest.
+
+    By Newton's method where that lowers the stress, else by majorisation (kernels/smacof.py).
+    """
     z = np.ascontiguousarray(start)
     if wanted.size > _SMALL**2:
         from nearfold.kernels.smacof import place_rows
 
         return z, place_rows(np.ascontiguousarray(Z.T), wanted, z, max_iter, eps) == 0
     m, active = len(Z), np.arange(len(z))
+    least, safe = np.full(len(z), np.inf), z.copy()
     for _ in range(max_iter):
-        d = np.sqrt(((z[active, None] - Z) ** 2).sum(axis=2))
+        u = z[active, None] - Z
+        square = (u**2).sum(axis=2)
+        d = np.sqrt(square)
+        stress = ((d - wanted[active]) ** 2).sum(axis=1)
+        back = stress > least[active]  # Newton's step went too far
         ratio = np.divide(wanted[active], d, out=np.zeros_like(d), where=d > 0)
-        new = Z.mean(axis=0) + (ratio.sum(axis=1, keepdims=True) * z[active] - ratio @ Z) / m
-        step = ((new - z[active]) ** 2).sum(axis=1)
-        z[active] = new
+        step = Z.mean(axis=0) - z[active] + np.einsum("qm,qmk->qk", ratio, u) / m
         # By the majorising quadratic, the stress of a row falls by at least m |step|^2.
-        active = active[m * step > eps * (d**2).sum(axis=1)]
+        resting = ~back & (m * (step**2).sum(axis=1) <= eps * square.sum(axis=1))
+        newton, definite = _newton_steps(u, ratio, square, m * step)
+        by_newton = definite & ~back & ~resting
+        safe[active[~back]] = (z[active] + step)[~back]
+        least[active] = np.where(by_newton, stress, np.inf)
+        z[active] = np.where(by_newton[:, None], z[active] + newton, safe[active])
+        active = active[~resting]
         if len(active) == 0:
             return z, True
     return z, False
+
+
+def _newton_steps(u: Floats, ratio: Floats, square: Floats, g: Floats) -> tuple[Floats, Array]:
+    """H^-1 g of each row, and whether its Hessian H is positive definite."""
+    curved = np.divide(ratio, square, out=np.zeros_like(square), where=square > 0)
+    H = np.einsum("qm,qmk,qml->qkl", curved, u, u)
+    k = H.shape[1]
+    H[:, range(k), range(k)] += (u.shape[1] - ratio.sum(axis=1))[:, None]
+    definite = np.linalg.eigvalsh(H)[:, 0] > 0
+    H[~definite] = np.eye(k)
+    return np.linalg.solve(H, g[..., None])[..., 0], definite
