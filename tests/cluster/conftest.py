@@ -1,6 +1,7 @@
 """A cluster of two worker processes of one thread, on this machine only, for all tests here."""
 
 import warnings
+from contextlib import contextmanager
 
 import dask
 import pytest
@@ -27,11 +28,17 @@ def client(cluster):
         yield connected
 
 
+def _refuse(*args, **named):
+    raise AssertionError("something was computed")
+
+
 @pytest.fixture
 def forbidden():
-    """Within it nothing may be computed."""
+    """A context within which nothing may be computed."""
 
-    def refuse(*args, **named):
-        raise AssertionError("something was computed")
+    @contextmanager
+    def context():
+        with dask.config.set(scheduler=_refuse):
+            yield
 
-    return dask.config.set(scheduler=refuse)
+    return context

@@ -56,7 +56,7 @@ def test_every_estimator_is_lazy_and_equal(method, name, forbidden):
                 here = getattr(estimator, called)(X)
             except ValueError:  # takes pairs, not rows
                 continue
-            with forbidden:
+            with forbidden():
                 lazy = getattr(estimator, called)(dX)
             pairs = zip(here, lazy, strict=True) if isinstance(here, tuple) else [(here, lazy)]
             for expected, found in pairs:

@@ -1,7 +1,7 @@
 """Rows in blocks: where they come from, how work runs over them, how much memory they may take."""
 
 from nearfold.blocks.cluster import is_dask
-from nearfold.blocks.dask_rows import DaskRows
+from nearfold.blocks.dask_rows import DaskRows, collect_vector
 from nearfold.blocks.executor import Executor, current_executor, use_executor
 from nearfold.blocks.frames import NamedRows
 from nearfold.blocks.memory import (
@@ -25,6 +25,7 @@ __all__ = [
     "NamedRows",
     "Rows",
     "as_rows",
+    "collect_vector",
     "combine_blocks",
     "combine_pairwise",
     "current_executor",

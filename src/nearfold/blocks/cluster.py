@@ -102,3 +102,10 @@ def _on_cluster(client: Any, tasks: list[Any], label: str) -> list[Any]:
         return list(client.gather(futures))
     finally:  # whether finished, failed or left: nothing goes on there
         client.cancel(futures, force=True)
+
+
+def keep(tasks: Sequence[Any]) -> list[Any]:
+    """The tasks begun; their results stay where they are computed, as long as these are held."""
+    import dask
+
+    return list(dask.persist(*tasks))

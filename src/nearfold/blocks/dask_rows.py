@@ -24,9 +24,11 @@ from scipy import sparse
 from nearfold.blocks.cluster import KilledError, UnreadableError, compute, is_dask, shared, task
 from nearfold.blocks.executor import Executor
 from nearfold.blocks.frames import FrameRows, NamedRows
+from nearfold.blocks.lazy import whole_rows
+from nearfold.blocks.memory import require_memory
 from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
 from nearfold.blocks.work import combine_pairwise
-from nearfold.errors import BlockError, InputError, warn
+from nearfold.errors import BlockError, InputError
 from nearfold.messages import Message
 
 Statistic = TypeVar("Statistic")
@@ -230,10 +232,7 @@ def _as_table(X: Any) -> tuple[Any, Any]:
     """X with whole rows, and an empty example of its values."""
     if not hasattr(X, "_meta") or getattr(X, "ndim", 0) != 2:
         raise InputError(Message("cluster.no_table", kind=type(X).__name__))
-    if _is_array(X) and X.numblocks[1] > 1:
-        warn(Message("cluster.column_chunks", n=X.numblocks[1]))
-        X = X.rechunk({1: -1})
-    return X, X._meta
+    return whole_rows(X) if _is_array(X) else X, X._meta
 
 
 def _values(X: Any) -> list[Any]:
@@ -267,13 +266,23 @@ def _cut(values: Any, parts: tuple[Part, ...], n_rows: int, name: str) -> list[A
         if len(values) != n_rows:
             raise InputError(Message("cluster.lengths", name=word, n=len(values), rows=n_rows))
         return [values[part.rows] for part in parts]
-    if values.ndim == 2 and len(values.columns if hasattr(values, "columns") else values[0]) == 1:
+    if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0] if _is_array(values) else values.iloc[:, 0]
     lengths = _lengths(values)
     if sum(lengths) != n_rows:
         raise InputError(Message("cluster.lengths", name=word, n=sum(lengths), rows=n_rows))
     array = _vector(values, lengths)
     return _values(array.rechunk((tuple(part.length for part in parts),)))
+
+
+def collect_vector(values: Any, n_rows: int, name: str) -> Any:
+    """Labels, targets or weights of all rows, brought here if they fit the memory budget."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0] if _is_array(values) else values.iloc[:, 0]
+    width = values.shape[1] if values.ndim == 2 else 1
+    what = Message("cluster.vector", name=name, rows=n_rows)
+    require_memory(8.0 * n_rows * width, what, Message("cluster.take_sample"))
+    return np.concatenate([np.asarray(part) for part in compute(_values(values))])
 
 
 def _vector(values: Any, lengths: list[int]) -> Any:

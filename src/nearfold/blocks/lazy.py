@@ -42,6 +42,10 @@ class LazyOnDask:
             if isfunction(method) and not hasattr(method, "takes_dask"):
                 setattr(cls, name, _lazy(method))
 
+    def _lazily(self, method: str, X: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The method of a Dask table; where it needs more than the estimator, overridden."""
+        return apply_lazily(self, Call(method, args, named), X)
+
 
 def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
@@ -50,31 +54,34 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
         if not is_dask(X):
             return method(self, *args, **named)
         named.pop("X", None)
-        return apply_lazily(self, method.__name__, X, args[1:], named)
+        return self._lazily(method.__name__, X, args[1:], named)
 
     call.takes_dask = True  # type: ignore[attr-defined]
     return call
 
 
-def apply_lazily(
-    estimator: Any, method: str, X: Any, args: tuple[Any, ...] = (), named: Any = None
-) -> Any:
-    """`estimator.method(X, *args, **named)` of a Dask table, lazily."""
-    call = _Call(method, args, named or {})
+def apply_lazily(estimator: Any, call: Call, X: Any) -> Any:
+    """The method of a Dask table, lazily."""
     if hasattr(X, "columns"):
         return _of_frame(estimator, call, X)
-    if X.ndim != 2:
-        raise InputError(Message("cluster.no_table", kind=type(X).__name__))
-    if X.numblocks[1] > 1:
-        warn(Message("cluster.column_chunks", n=X.numblocks[1]))
-        X = X.rechunk({1: -1})
+    X = whole_rows(X)
     example = call(estimator, np.ones((1, X.shape[1]), X.dtype))
     if isinstance(example, tuple):
         return _several(estimator, call, X, example)
     return _one(estimator, call, X, example)
 
 
-class _Call:
+def whole_rows(X: Any) -> Any:
+    """A Dask array of two dimensions whose chunks hold whole rows."""
+    if X.ndim != 2:
+        raise InputError(Message("cluster.no_table", kind=type(X).__name__))
+    if X.numblocks[1] > 1:
+        warn(Message("cluster.column_chunks", n=X.numblocks[1]))
+        X = X.rechunk({1: -1})
+    return X
+
+
+class Call:
     """A method with its arguments, applied to the rows of a block."""
 
     def __init__(self, method: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -92,7 +99,7 @@ class _Call:
         return found
 
 
-def _one(estimator: Any, call: _Call, X: Any, example: Array) -> Any:
+def _one(estimator: Any, call: Call, X: Any, example: Array) -> Any:
     """A Dask array with the chunks of X."""
     flat = {"drop_axis": 1} if example.ndim == 1 else {"chunks": (X.chunks[0], example.shape[1:])}
     return X.map_blocks(
@@ -101,14 +108,14 @@ def _one(estimator: Any, call: _Call, X: Any, example: Array) -> Any:
     )  # fmt: skip
 
 
-def _of_block(rows: Any, estimator: Any, call: _Call, empty: Array) -> Array:
+def _of_block(rows: Any, estimator: Any, call: Call, empty: Array) -> Array:
     if rows.shape[0] == 0:
         return empty
     found: Array = _run(call, f"a block of {rows.shape[0]} rows", estimator, rows)
     return found
 
 
-def _several(estimator: Any, call: _Call, X: Any, example: tuple[Array, ...]) -> tuple[Any, ...]:
+def _several(estimator: Any, call: Call, X: Any, example: tuple[Array, ...]) -> tuple[Any, ...]:
     """One Dask array for each result; the method runs once per block for all of them."""
     fields = [(f"f{i}", part.dtype, part.shape[1:]) for i, part in enumerate(example)]
     packed = X.map_blocks(
@@ -124,7 +131,7 @@ def _several(estimator: Any, call: _Call, X: Any, example: tuple[Array, ...]) ->
     )  # fmt: skip
 
 
-def _packed(rows: Any, estimator: Any, call: _Call, dtype: Any) -> Array:
+def _packed(rows: Any, estimator: Any, call: Call, dtype: Any) -> Array:
     records = np.empty(rows.shape[0], dtype)
     if len(records):
         for name, part in zip(dtype.names, _run(call, "", estimator, rows), strict=True):
@@ -136,7 +143,7 @@ def _field(records: Array, name: str) -> Array:
     return records[name]
 
 
-def _of_frame(estimator: Any, call: _Call, X: Any) -> Any:
+def _of_frame(estimator: Any, call: Call, X: Any) -> Any:
     """A frame or series with the index of X; two arrays, where the method has two results."""
     import pandas as pd
 
@@ -168,7 +175,7 @@ def _framed(values: Array, index: Any, names: list[Any] | None) -> Any:
     return pd.DataFrame(values, index=index, columns=names)
 
 
-def _of_partition(part: Any, estimator: Any, call: _Call, names: Any, meta: Any) -> Any:
+def _of_partition(part: Any, estimator: Any, call: Call, names: Any, meta: Any) -> Any:
     if len(part) == 0:
         return meta
     found = _run(call, f"a partition of {len(part)} rows", estimator, part)

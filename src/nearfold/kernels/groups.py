@@ -129,9 +129,12 @@ def first_bounds(groups: Any, queries: Any, near: Any, k: Any, work: Any) -> Any
 def search_nearest(
     groups: Any, queries: Any, order: Any, near: Any, work: Any, best: Any, best_row: Any
 ) -> Any:
-    """The k best of each query, groups in this order; returns how many pairs each stage saw."""
+    """The k best of each query, groups in this order; returns how many pairs each stage saw.
+
+    `best` may hold a bound already, in all places.
+    """
     growth, product_error, long_error, _, _ = groups.errors
-    worst = first_bounds(groups, queries, near, best.shape[1], work)
+    worst = np.minimum(first_bounds(groups, queries, near, best.shape[1], work), best[:, 0])
     reach = np.empty(worst.shape[0])
     bounded, measured = 0, 0
     for g in order:

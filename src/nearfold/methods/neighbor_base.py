@@ -22,9 +22,11 @@ from sklearn.neighbors._base import RadiusNeighborsMixin as SklearnRadiusNeighbo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import collect_vector, is_dask
 from nearfold.blocks.lazy import LazyOnDask
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table
+from nearfold.inputs import check_table, check_weights, open_rows
+from nearfold.messages import Message
 from nearfold.methods.reduction import COLUMNS
 from nearfold.neighbors import (
     ApproximateIndex,
@@ -37,12 +39,14 @@ from nearfold.neighbors import (
     is_learner,
 )
 from nearfold.neighbors.distances import effective_metric
+from nearfold.neighbors.learned import is_fitted
 from nearfold.neighbors.lists import (
     all_nearest,
     graph_from_lists,
     graph_from_pairs,
     split_by_query,
 )
+from nearfold.neighbors.partitioned import PartitionedIndex, apply_to_lists
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import dict_of, nested, size
@@ -117,6 +121,9 @@ class NeighborsEstimator(LazyOnDask, BaseEstimator):
         self.verbose = verbose
 
     def _fit_index(self, X: Any, y: Any = None) -> None:
+        if is_dask(X):
+            self._fit_partitioned(X)
+            return
         given = _rows_of(X)
         self._refuse_lost_zeros(given)
         X = check_table(self, given, reset=True, accept_sparse=True, finite=False)
@@ -129,20 +136,63 @@ class NeighborsEstimator(LazyOnDask, BaseEstimator):
         self.effective_metric_, self.effective_metric_params_ = metric_in_effect(self)
         learned = is_learner(self.metric)
         self.n_samples_fit_ = X.shape[0]
-        self.index_ = build_index(
-            given if learned and hasattr(given, "columns") else X,
-            metric=self.metric,
-            p=2 if self.p is None else self.p,
-            metric_params=self.metric_params,
-            algorithm=self.algorithm,
-            leaf_size=self.leaf_size,
-            n_jobs=self.n_jobs,
-            k_hint=getattr(self, "n_neighbors", None) or 5,
-            names=getattr(self, "feature_names_in_", None),
-            y=y,
-            recall=getattr(self, "recall", 0.95),
-            random_state=getattr(self, "random_state", None),
+        rows = given if learned and hasattr(given, "columns") else X
+        self.index_: Any = build_index(rows, y=y, **self._index_options())
+
+    def _fit_partitioned(self, X: Any) -> None:
+        """An index in parts, where the rows of a Dask table are."""
+        learned = is_learner(self.metric)
+        if self.algorithm == "approximate" or (learned and not is_fitted(self.metric)):
+            raise InputError(Message("cluster.not_fitted", name=type(self).__name__))
+        rows: Any = open_rows(self, X)
+        self.effective_metric_, self.effective_metric_params_ = metric_in_effect(self)
+        self.n_samples_fit_ = int(rows.n_rows)
+        self.index_ = PartitionedIndex(rows, **self._index_options())
+
+    def _index_options(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "p": 2 if self.p is None else self.p,
+            "metric_params": self.metric_params,
+            "algorithm": self.algorithm,
+            "leaf_size": self.leaf_size,
+            "n_jobs": self.n_jobs,
+            "k_hint": getattr(self, "n_neighbors", None) or 5,
+            "names": getattr(self, "feature_names_in_", None),
+            "recall": getattr(self, "recall", 0.95),
+            "random_state": getattr(self, "random_state", None),
+        }
+
+    def _lazily(self, method: str, X: Any, args: tuple[Any, ...], named: Any) -> Any:
+        """Lists found on the cluster, block by block of X, and the method applied to them there."""
+        if not isinstance(self.index_, PartitionedIndex):
+            return super()._lazily(method, X, args, named)
+        asked = named.get("n_neighbors", args[0] if args else None)
+        k = self._check_k(np.empty((1, 0)), asked)
+        if getattr(self, "_row_weight", None) is not None:
+            raise InputError(Message("cluster.weighted", name=method))
+        return apply_to_lists(self._without_index(), self.index_, k, method, X, args, named)
+
+    def _check_row_weights(self, sample_weight: Any) -> Floats | None:
+        if is_dask(sample_weight):
+            sample_weight = collect_vector(sample_weight, self.n_samples_fit_, "sample_weight")
+        here = not isinstance(self.index_, PartitionedIndex)
+        return check_weights(
+            sample_weight, self.index_.X if here else np.empty(self.n_samples_fit_)
         )
+
+    def _without_index(self) -> Any:
+        """The same estimator, for lists that are found elsewhere."""
+        other: Any = object.__new__(type(self))
+        other.__dict__.update({name: v for name, v in vars(self).items() if name != "index_"})
+        return other
+
+    def __getstate__(self) -> Any:
+        """A stored or copied model holds its rows, wherever they are now."""
+        state = dict(super().__getstate__())
+        if isinstance(state.get("index_"), PartitionedIndex):
+            state["index_"] = state["index_"].collected()
+        return state
 
     @property
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph

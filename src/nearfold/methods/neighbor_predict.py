@@ -13,11 +13,10 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
-from nearfold.blocks import require_memory
-from nearfold.errors import warn
-from nearfold.inputs import check_weights
+from nearfold.blocks import collect_vector, is_dask, require_memory
+from nearfold.errors import InputError, warn
 from nearfold.methods.neighbor_base import NeighborsEstimator
 from nearfold.methods.voting import Neighborhoods, average, class_shares, count_votes, most_voted
 from nearfold.notation import Array, Floats, Ints
@@ -76,7 +75,7 @@ class VotingMixin(_Host):
         self.classes_: Any = [classes for classes, _ in found]
         if not self.outputs_2d_:
             self.classes_ = self.classes_[0]
-        self._row_weight = check_weights(sample_weight, self.index_.X)
+        self._row_weight = self._check_row_weights(sample_weight)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -144,7 +143,7 @@ class AveragingMixin(_Host):
         """Store the rows, their targets and, if given, their weights."""
         self._fit_index(X, y)
         self._y = check_target(self, y, numeric=True)
-        self._row_weight = check_weights(sample_weight, self.index_.X)
+        self._row_weight = self._check_row_weights(sample_weight)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -184,11 +183,18 @@ def check_target(estimator: Any, y: Any, *, numeric: bool) -> Array:
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target "
             "y is None."
         )
+    if is_dask(y):
+        y = collect_vector(y, estimator.n_samples_fit_, "y")
     refuse_missing(y)
     if numeric:
         y = read_values(y, "y")
     y = check_array(y, ensure_2d=False, dtype=np.float64 if numeric else None, input_name="y")
-    check_consistent_length(estimator.index_.X, y)
+    if len(y) != estimator.n_samples_fit_:
+        # scikit-learn's words, which its users match.
+        raise InputError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"{[estimator.n_samples_fit_, len(y)]}"
+        )
     if y.ndim == 2 and y.shape[1] == 1 and not numeric:
         warn(
             "A column-vector y was passed when a 1d array was expected; it is taken as one "

@@ -34,6 +34,7 @@ from nearfold.neighbors.pairs import radii
 from nearfold.neighbors.plain import PlainIndex
 from nearfold.neighbors.precomputed import PrecomputedIndex
 from nearfold.neighbors.pruned import PrunedIndex
+from nearfold.neighbors.selection import unfilled
 from nearfold.neighbors.sketch import CannotSketch
 from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, State, any_of, array, names, number, optional, require
@@ -115,8 +116,16 @@ class EuclideanIndex:
         """The same index without the sketches and trees that its searches have built."""
         return copy(self)
 
-    def nearest(self, Q: Any, k: int) -> tuple[Floats, Ints]:
-        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+    def nearest(self, Q: Any, k: int, limit: Floats | None = None) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded.
+
+        With a `limit` (m,), which bounds the k-th distance of each query in a table of which this
+        is a part, rows farther than that may be missing: their places have the distance inf.
+        """
+        if limit is not None and not sparse.issparse(Q) and not self._is_extreme(Q):
+            route = self._route(Q)
+            if not isinstance(route, TreeIndex):
+                return unfilled(*route.nearest(Q, k, limit))
         if sparse.issparse(Q):
             parts = [self.nearest(Q[span].toarray(), k) for span in self._dense_spans(Q)]
             return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -33,11 +33,18 @@ def fitted_learner(metric: Any, X: Any, y: Any = None) -> Any:
     scikit-learn clones estimators without what they have learned, so in a cross-validation the
     metric is learned anew from the training rows of each fold.
     """
+    if is_fitted(metric):
+        return metric
+    return clone(metric).fit(X) if y is None else clone(metric).fit(X, y)
+
+
+def is_fitted(metric: Any) -> bool:
+    """Whether a learner has learned."""
     try:
         check_is_fitted(metric, "components_")
     except NotFittedError:
-        return clone(metric).fit(X) if y is None else clone(metric).fit(X, y)
-    return metric
+        return False
+    return True
 
 
 def to_learned_space(learner: Any, X: Any) -> Array:

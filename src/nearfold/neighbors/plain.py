@@ -29,6 +29,7 @@ import numpy as np
 from nearfold.blocks import get_memory, spans
 from nearfold.linalg import pair_squares, square_norms
 from nearfold.neighbors.pairs import Pairs, radii
+from nearfold.neighbors.selection import NOBODY, start_of_lists
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order, one_blas_thread
 
@@ -81,21 +82,24 @@ class PlainIndex:
     def _square(self, distance: Floats) -> Floats:
         return np.minimum(distance, 1e154) ** 2
 
-    def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
-        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+    def nearest(self, Q: Array | None, k: int, limit: Floats | None = None) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded.
+
+        With a `limit` (m,) rows farther than that are not looked for: see `EuclideanIndex`.
+        """
         queries = self.X if Q is None else Q
         distance = np.empty((len(queries), k))
         row = np.empty((len(queries), k), dtype=np.int64)
 
         def search(span: slice, dtype: Any) -> None:
             m = span.stop - span.start
-            best, best_row = np.full((m, k), np.inf), np.full((m, k), len(self.X))
+            best, best_row = start_of_lists(limit, span, k), np.full((m, k), NOBODY)
             for first, rough, square in self._rough_squares(queries[span], dtype, room.get()):
                 if Q is None:
                     _leave_out(rough, span.start - first)
                 bound = np.fmin(best[:, -1:], _bound_kth(rough, k) + square)
-                limit = self._with_margin(bound, square, dtype)
-                q, x = _pairs_at_most(rough, limit, span.start - first if Q is None else None)
+                most = self._with_margin(bound, square, dtype)
+                q, x = _pairs_at_most(rough, most, span.start - first if Q is None else None)
                 if dtype == np.float32 and len(q) > m * max(4 * k + 16, rough.shape[1] // 16):
                     raise _TooRough
                 x += first

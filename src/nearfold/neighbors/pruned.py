@@ -48,6 +48,7 @@ from nearfold.neighbors.grouped import Queries, Work
 from nearfold.neighbors.groups import ROW_TILE, group_rows, nearest_centre
 from nearfold.neighbors.pairs import Pairs, radii
 from nearfold.neighbors.plan import Plan
+from nearfold.neighbors.selection import NOBODY, start_of_lists
 from nearfold.neighbors.sketch import Sketch, Sketcher
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order, thread_count
@@ -126,8 +127,11 @@ class PrunedIndex:
         }  # fmt: skip
         return Work(**{k: np.empty(shapes[k], dtype=kinds.get(k, np.float32)) for k in shapes})
 
-    def nearest(self, Q: Array | None, k: int) -> tuple[Floats, Ints]:
-        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded."""
+    def nearest(self, Q: Array | None, k: int, limit: Floats | None = None) -> tuple[Floats, Ints]:
+        """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded.
+
+        With a `limit` (m,) rows farther than that are not looked for: see `EuclideanIndex`.
+        """
         from nearfold.kernels.groups import search_nearest
 
         m = self.X.shape[0] if Q is None else Q.shape[0]
@@ -137,8 +141,8 @@ class PrunedIndex:
 
         def search(task: tuple[Ints, Ints, Sketch]) -> tuple[int, int]:
             queries = self._queries(Q, task)
-            best = np.full((len(queries.query_of), k), np.inf)
-            best_row = np.full(best.shape, np.iinfo(np.int64).max)
+            best = start_of_lists(limit, queries.query_of, k)
+            best_row = np.full(best.shape, NOBODY)
             order = np.argsort(queries.square.mean(axis=0), kind="stable")
             few = min(len(order), _SEEDS)
             near = np.partition(queries.square, few - 1, axis=1)[:, few - 1]

@@ -15,6 +15,30 @@ import numpy as np
 from nearfold.blocks import spans
 from nearfold.notation import Array, Floats, Ints
 
+NOBODY = np.iinfo(np.int64).max  # the row number of a place in a list that no row fills
+
+
+def start_of_lists(limit: Floats | None, queries: Ints | slice, k: int) -> Floats:
+    """Squares (m, k) that rows must not exceed to enter a list: just above a limit's."""
+    if limit is None:
+        m = len(queries) if isinstance(queries, np.ndarray) else queries.stop - queries.start
+        return np.full((m, k), np.inf)
+    square = np.nextafter(np.minimum(limit[queries], 1e150) ** 2 * (1 + 1e-15), np.inf)
+    return np.repeat(square[:, None], k, axis=1)
+
+
+def unfilled(distance: Floats, row: Ints) -> tuple[Floats, Ints]:
+    """Lists whose places that no row fills are infinitely far."""
+    return np.where(row == NOBODY, np.inf, distance), row
+
+
+def merge_lists(a: tuple[Floats, Ints], b: tuple[Floats, Ints], k: int) -> tuple[Floats, Ints]:
+    """The k nearest of two sets of lists, by distance, then row."""
+    distance = np.concatenate([a[0], b[0]], axis=1)
+    row = np.concatenate([a[1], b[1]], axis=1)
+    order = np.lexsort((row, distance))[:, :k]
+    return np.take_along_axis(distance, order, 1), np.take_along_axis(row, order, 1)
+
 
 def k_smallest(D: Floats, k: int) -> tuple[Floats, Ints]:
     """The k smallest of each row of D and their columns, equal ones by column; columns ascend."""
