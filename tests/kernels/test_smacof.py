@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfold.kernels.smacof import guttman_rows, place_rows
+from nearfold.kernels.smacof import guttman_pairs, place_rows
 from nearfold.methods.smacof import guttman, place_row_by_row, smacof
 
 
@@ -33,41 +33,47 @@ def problem(m=50, k=3, seed=0):
 
 
 def compiled(D, Z, cuts=()):
-    """All rows, in pieces; the new coordinates and the two sums."""
-    new = np.full(Z.T.shape, np.nan)
-    edges = [0, *cuts, len(D)]
-    sums = [guttman_rows(D, np.ascontiguousarray(Z.T), a, b, new) for a, b in pairwise(edges)]
-    return new.T, *np.sum(sums, axis=0)
+    """All pairs, in pieces; the new coordinates and the three sums over i < j."""
+    pull = np.zeros(Z.T.shape)
+    edges = [0, *cuts, (len(D) + 1) // 2]
+    sums = [guttman_pairs(D, np.ascontiguousarray(Z.T), a, b, pull) for a, b in pairwise(edges)]
+    return pull.T / len(D), *np.sum(sums, axis=0)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(0, 10**6), st.booleans())
-def test_guttman_rows_is_the_one_liner(m, k, seed, coincide):
+def test_guttman_pairs_is_the_one_liner(m, k, seed, coincide):
     D, Z = problem(m, k, seed)
     if coincide:
         Z = np.round(Z)  # some points fall together
-    new, stress, size = compiled(D, Z, cuts=[m // 3])
+    new, stress, size, excess = compiled(D, Z, cuts=[m // 3])
     d = gaps(Z, Z)
     np.testing.assert_allclose(new, literal_guttman(D, Z), atol=1e-12)
-    assert stress == pytest.approx(((d - D) ** 2).sum(), rel=1e-12)
-    assert size == pytest.approx((d**2).sum(), rel=1e-12, abs=1e-300)
+    assert stress == pytest.approx(((d - D) ** 2).sum() / 2, rel=1e-12)
+    assert size == pytest.approx((d**2).sum() / 2, rel=1e-12, abs=1e-300)
+    assert excess == pytest.approx(((d - D) * d).sum() / 2, rel=1e-9, abs=1e-9)
 
 
-def test_only_the_rows_asked_for_are_written():
-    D, Z = problem()
-    new = np.full((3, 50), np.nan)
-    guttman_rows(D, np.ascontiguousarray(Z.T), 10, 20, new)
-    np.testing.assert_array_equal(np.isfinite(new).all(axis=0), (np.arange(50) // 10) == 1)
+def test_each_pair_belongs_to_one_piece():
+    D, Z = problem(51)
+    D[D > 0] = 1.0
+    Z[:] = np.arange(51.0)[:, None]
+    sizes = [
+        guttman_pairs(D, np.ascontiguousarray(Z.T), row, row + 1, np.zeros(Z.T.shape))[1]
+        for row in range(26)
+    ]
+    assert sum(sizes) == (gaps(Z, Z) ** 2).sum() / 2
 
 
 @pytest.mark.parametrize("m", [100, 401, 700])
 def test_guttman_is_one_whether_compiled_or_not(m):
     D, Z = problem(m)
-    new, stress, size = guttman(D, Z, None)
+    new, stress, size, excess = guttman(D, Z, None)
     d = gaps(Z, Z)
     np.testing.assert_allclose(new, literal_guttman(D, Z), atol=1e-12)
     assert stress == pytest.approx(((d - D) ** 2).sum() / 2)
     assert size == pytest.approx((d**2).sum() / 2)
+    assert excess == pytest.approx(((d - D) * d).sum() / 2)
 
 
 def test_threads_change_no_bit():
@@ -79,10 +85,11 @@ def test_threads_change_no_bit():
         assert one[1:] == other[1:]
 
 
+@pytest.mark.parametrize("relax", [True, False])
 @pytest.mark.parametrize("m", [60, 450])
-def test_the_stress_never_rises(m):
+def test_the_stress_never_rises(m, relax):
     D, Z = problem(m, 2)
-    run = smacof(D, Z, None, 40, 0.0, None)
+    run = smacof(D, Z, None, 40, 0.0, relax, None)
     assert (np.diff(run.history) <= 1e-12 * run.history[0]).all()
     d = gaps(run.Z, run.Z)
     assert run.stress == pytest.approx(((d - D) ** 2).sum() / 2)

@@ -28,6 +28,7 @@ from nearfold.errors import (
     SolverError,
 )
 from nearfold.linalg import fix_signs
+from nearfold.methods.kernel_functions import KernelFunction
 from nearfold.state import StateError, fields_of
 
 KERNELS = {
@@ -1228,3 +1229,14 @@ def test_all_axes_of_the_linear_kernel_take_no_more_than_the_rank_needs():
     tracemalloc.stop()
     assert model.eigenvectors_.shape == (4000, 3)
     assert peak < 10 * X.nbytes  # a matrix (4000, 4000) is 128 MB
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine", "sigmoid", "linear"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_centring_rows_once_or_in_every_tile_changes_no_bit(kernel, dtype):
+    X = np.random.default_rng(0).normal(size=(300, 2000)).astype(dtype) + 3  # several tiles
+    function = KernelFunction(kernel, 1e-3, 3, 1.0, None)
+    function.measure_from_mean(X)
+    once = function.matrix(X, dtype)
+    nearfold.set_memory("1KB")
+    np.testing.assert_array_equal(function.matrix(X, dtype), once)

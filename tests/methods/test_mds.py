@@ -108,7 +108,8 @@ def quietly(model, *args, **options):
 @pytest.mark.parametrize("iterations", [1, 2, 15])
 def test_metric_iterations_are_the_literal_ones(m, iterations):
     D, Z = dissimilarities(m), start(m)
-    model = unfinished(MDS(metric="precomputed", max_iter=iterations, eps=0), D, init=Z)
+    options = {"max_iter": iterations, "eps": 0, "relax": False}
+    model = unfinished(MDS(metric="precomputed", **options), D, init=Z)
     np.testing.assert_allclose(model.embedding_, literal_smacof(D, Z, iterations), atol=1e-10)
     assert model.n_iter_ == iterations
     assert not model.converged_
@@ -121,6 +122,50 @@ def test_nonmetric_iterations_are_the_literal_ones(m, iterations):
     model = MDS(metric="precomputed", metric_mds=False, max_iter=iterations, eps=0)
     unfinished(model, D, init=Z)
     np.testing.assert_allclose(model.embedding_, literal_nonmetric(D, Z, iterations), atol=1e-10)
+
+
+def literal_relaxed(D, Z, iterations):
+    """First a plain step, then each time 2 G(a Z) - a Z with the best scale a; a Z at the end."""
+
+    def scaled(Z):
+        d = pdist(Z)
+        return Z * (d @ squareform(D, checks=False)) / (d @ d)
+
+    Z = scaled(literal_smacof(D, Z, 1))
+    for _ in range(iterations - 1):
+        Z = scaled(2 * literal_smacof(D, Z, 1) - Z)
+    return Z
+
+
+@pytest.mark.parametrize("m", [60, 420, 431])
+@pytest.mark.parametrize("iterations", [1, 2, 15])
+def test_relaxed_iterations_are_the_literal_ones(m, iterations):
+    D, Z = dissimilarities(m), start(m)
+    model = unfinished(MDS(metric="precomputed", max_iter=iterations, eps=0), D, init=Z)
+    np.testing.assert_allclose(model.embedding_, literal_relaxed(D, Z, iterations), atol=1e-10)
+
+
+@pytest.mark.parametrize("m", [60, 420])
+def test_relaxed_steps_end_where_a_plain_one_gains_less_than_eps(m):
+    D = dissimilarities(m)
+    fast = MDS(metric="precomputed", max_iter=3000).fit(D, init=start(m))
+    slow = MDS(metric="precomputed", max_iter=3000, relax=False).fit(D, init=start(m))
+    assert fast.converged_
+    assert fast.stress_ < slow.stress_
+    reached = int(np.argmax(np.array(fast.stress_history_) <= slow.stress_)) + 1
+    assert reached < 0.7 * slow.n_iter_
+    after = literal_smacof(D, fast.embedding_, 1)
+    gain = fast.stress_ - raw_stress(after, D)
+    assert 0 <= gain < 1e-6 * (pdist(after) ** 2).sum()
+
+
+def test_nonmetric_steps_are_never_relaxed():
+    D = dissimilarities()
+    one, other = (
+        quietly(MDS(metric="precomputed", metric_mds=False, relax=relax), D, init=start())
+        for relax in (True, False)
+    )
+    np.testing.assert_array_equal(one.embedding_, other.embedding_)
 
 
 @pytest.mark.parametrize("max_iter", [1, 3, 300])
@@ -149,9 +194,11 @@ def test_nonmetric_stress_is_that_of_the_coordinates_returned(max_iter):
     assert raw.stress_ == pytest.approx(by_hand, rel=1e-9)
 
 
-def test_metric_stress_never_rises():
+@pytest.mark.parametrize("relax", [True, False])
+def test_metric_stress_never_rises(relax):
+    options = {"metric": "precomputed", "random_state": 0, "relax": relax}
     for init in ("random", "classical_mds"):
-        model = quietly(MDS(metric="precomputed", init=init, random_state=0), dissimilarities())
+        model = quietly(MDS(init=init, **options), dissimilarities())
         assert (np.diff(model.stress_history_) <= 1e-12).all()
         assert len(model.stress_history_) == model.n_iter_
 
@@ -187,7 +234,8 @@ def test_metric_agrees_with_scikit_learn_from_the_same_start(m, normalized):
     Z, stress, n_iter = sklearn.manifold.smacof(
         D, init=start(m), n_init=1, return_n_iter=True, normalized_stress=normalized
     )
-    model = quietly(MDS(metric="precomputed", normalized_stress=normalized), D, init=start(m))
+    options = {"normalized_stress": normalized, "relax": False}
+    model = quietly(MDS(metric="precomputed", **options), D, init=start(m))
     assert model.n_iter_ == n_iter
     np.testing.assert_allclose(model.embedding_, Z, atol=1e-7)
     assert model.stress_ == pytest.approx(stress, rel=1e-9)
@@ -212,7 +260,7 @@ def test_random_starts_are_scikit_learns(metric, n_init):
     X = table()
     options = {"init": "random", "n_init": n_init, "random_state": 3, "metric": metric}
     theirs = sklearn.manifold.MDS(2, **options).fit(X)
-    ours = MDS(2, **options).fit(X)
+    ours = MDS(2, relax=False, **options).fit(X)
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(ours.embedding_, theirs.embedding_, atol=1e-6)
     assert ours.stress_ == pytest.approx(theirs.stress_, rel=1e-8)
@@ -224,10 +272,11 @@ def test_the_classical_start_is_scikit_learns(metric_mds):
     X = table()
     options = {"init": "classical_mds", "metric_mds": metric_mds, "n_init": 1}
     theirs = sklearn.manifold.MDS(2, **options).fit(X)
-    ours = MDS(2, **options).fit(X)
+    ours = MDS(2, relax=False, **options).fit(X)
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(pdist(ours.embedding_), pdist(theirs.embedding_), atol=1e-6)
-    np.testing.assert_array_equal(MDS(2, metric_mds=metric_mds).fit(X).embedding_, ours.embedding_)
+    unnamed = MDS(2, metric_mds=metric_mds, relax=False).fit(X)
+    np.testing.assert_array_equal(unnamed.embedding_, ours.embedding_)
 
 
 @pytest.mark.parametrize("dimensions", [2, 5])
@@ -500,7 +549,7 @@ def test_with_all_rows_as_landmarks_nothing_is_placed():
 
 def test_init_of_landmarks_is_that_of_their_rows():
     X = table(120)
-    model = unfinished(MDS(2, n_landmarks=30, max_iter=1), X, init=start(120))
+    model = unfinished(MDS(2, n_landmarks=30, max_iter=1, relax=False), X, init=start(120))
     D = cdist(X, X)[np.ix_(model.landmarks_, model.landmarks_)]
     want = literal_smacof(D, start(120)[model.landmarks_], 1)
     np.testing.assert_allclose(model.embedding_[model.landmarks_], want, atol=1e-10)
@@ -665,6 +714,7 @@ def test_matrices_that_are_no_distances_show_the_entry():
         ({"eps": -1}, "'eps' parameter of MDS must be"),
         ({"metric": 3.5}, "'metric' parameter of MDS must be"),
         ({"n_landmarks": "many"}, "'n_landmarks' parameter of MDS must be"),
+        ({"relax": "yes"}, "'relax' parameter of MDS must be"),
     ],
 )
 def test_parameters_without_meaning_are_refused(options, message):
@@ -834,6 +884,7 @@ def test_a_learned_metric_is_mds_of_the_transformed_rows(fitted, options):
     )
 
 
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NotConvergedWarning")
 @pytest.mark.parametrize("n", [60, 450])
 @pytest.mark.parametrize("options", [{}, {"metric_mds": False}, {"n_landmarks": 40}])
 def test_the_number_of_blas_threads_changes_no_bit(n, options):

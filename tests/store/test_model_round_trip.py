@@ -15,6 +15,7 @@ import any_holder
 import numpy as np
 import pandas as pd
 import pytest
+from forge_files import put_together, take_apart
 from safetensors.numpy import load as load_safetensors
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -359,6 +360,22 @@ PREPROCESSORS = [
     VarianceThreshold(),
     FeatureUnion([("a", StandardScaler()), ("b", "passthrough"), ("c", nearfold.PCA(2))]),
 ]
+
+
+def test_a_file_older_than_a_parameter_is_read_as_it_was_meant(tmp_path):
+    model = nearfold.MDS(2, relax=False).fit(X)
+    path = save(model, tmp_path / "new.nearfold")
+    manifest, table, data = take_apart(path.read_bytes())
+    del manifest["tree"]["state"]["relax"]
+    old = tmp_path / "old.nearfold"
+    old.write_bytes(put_together(manifest, table, data))
+    again = load(old)
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.transform(X_NEW), load(path).transform(X_NEW))
+    del manifest["tree"]["state"]["max_iter"]
+    old.write_bytes(put_together(manifest, table, data))
+    with pytest.raises(ModelFileError, match="max_iter"):
+        load(old)
 
 
 @pytest.mark.parametrize("step", PREPROCESSORS, ids=lambda step: type(step).__name__)

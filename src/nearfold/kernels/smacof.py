@@ -1,4 +1,4 @@
-"""The majorisation step of SMACOF, row by row."""
+"""The majorisation step of SMACOF, each pair of rows once."""
 
 from __future__ import annotations
 
@@ -10,37 +10,49 @@ from nearfold.kernels.compile import summing_kernel
 
 
 @summing_kernel
-def guttman_rows(D: Any, Z: Any, begin: int, end: int, new: Any) -> tuple[float, float]:
-    """Rows begin..end of the Guttman transform of Z (k, m) for dissimilarities D, into `new`.
+def guttman_pairs(D: Any, Z: Any, begin: int, end: int, pull: Any) -> tuple[float, float, float]:
+    """Add to `pull` (k, m) the terms of m times the Guttman transform of Z (k, m) of some pairs.
 
-    new_i = 1/m sum_j D_ij / d_ij (z_i - z_j), where d_ij = |z_i - z_j|; a pair that coincides adds
-    nothing. Returns the rows' share of sum (d - D)^2 and of sum d^2.
+    The pairs are those of rows begin..end, and of as many rows from the end, with all rows after
+    them: spans of equal length are equal work. Each adds D_ij / d_ij (z_i - z_j) to row i and the
+    opposite to row j, where d_ij = |z_i - z_j|; a pair that coincides adds nothing. Returns their
+    shares of sum (d - D)^2, sum d^2 and sum (d - D) d over i < j.
     """
     k, m = Z.shape
-    distance = np.empty(m)
+    ratios = np.empty(m)
     stress = 0.0
     size = 0.0
-    for i in range(begin, end):
-        distance[:] = 0.0
+    excess = 0.0
+    for place in range(2 * begin, 2 * end):
+        i = place // 2 if place % 2 == 0 else m - 1 - place // 2
+        if place % 2 == 1 and i <= place // 2:
+            continue  # the middle row of an odd number
+        n = m - 1 - i
+        wanted = D[i, i + 1 :]
+        ratio = ratios[:n]
+        ratio[:] = 0.0
         for c in range(k):
-            along = Z[c]
-            here = along[i]
-            for j in range(m):
-                distance[j] += (along[j] - here) * (along[j] - here)
-        wanted = D[i]
-        for j in range(m):
-            d = np.sqrt(distance[j])
-            size += distance[j]
+            along = Z[c, i + 1 :]
+            here = Z[c, i]
+            for j in range(n):
+                ratio[j] += (along[j] - here) * (along[j] - here)
+        for j in range(n):
+            d = np.sqrt(ratio[j])
+            size += ratio[j]
             stress += (d - wanted[j]) * (d - wanted[j])
-            distance[j] = wanted[j] / d if d > 0.0 else 0.0
+            excess += (d - wanted[j]) * d
+            ratio[j] = wanted[j] / d if d > 0.0 else 0.0
         for c in range(k):
-            along = Z[c]
-            here = along[i]
+            along = Z[c, i + 1 :]
+            others = pull[c, i + 1 :]
+            here = Z[c, i]
             total = 0.0
-            for j in range(m):
-                total += distance[j] * (here - along[j])
-            new[c, i] = total / m
-    return stress, size
+            for j in range(n):
+                one = ratio[j] * (here - along[j])
+                total += one
+                others[j] -= one
+            pull[c, i] += total
+    return stress, size, excess
 
 
 @summing_kernel

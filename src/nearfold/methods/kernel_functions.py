@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from nearfold.blocks import spans
+from nearfold.blocks import get_memory, spans
 from nearfold.errors import InputError
 from nearfold.linalg import pair_squares, square_norms, squared_distances
 from nearfold.notation import Array, Floats
@@ -83,7 +83,9 @@ class KernelFunction:
             given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
             K = pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **given)
             return K.toarray() if sparse.issparse(K) else np.asarray(K)
-        A, B = self._about_centre(A), self._about_centre(B)
+        return self._of_centred(self._about_centre(A), self._about_centre(B))
+
+    def _of_centred(self, A: Array, B: Array) -> Array:
         if self.kernel == "rbf":
             return self._gaussian(A, B)
         K = A @ B.T
@@ -128,20 +130,34 @@ class KernelFunction:
 
     def tile(self, X: Any, rows: slice, columns: slice) -> Array:
         """The part of the kernel matrix of X in these rows and columns."""
-        K = self.between(X[rows], X[columns])  # (10.23)
+        if callable(self.kernel) or sparse.issparse(X):
+            K = self.between(X[rows], X[columns])  # (10.23)
+        else:
+            A = self._about_centre(X[rows])
+            K = self._of_centred(A, A if rows == columns else self._about_centre(X[columns]))
         if rows == columns and self.kernel == "rbf":
             np.fill_diagonal(K, 1.0)
         return K
+
+    def _centred_once(self, X: Any, K: Array) -> tuple[KernelFunction, Any]:
+        """A kernel and rows with the same tiles, centred beforehand where that fits beside K."""
+        if callable(self.kernel) or sparse.issparse(X) or X.nbytes + K.nbytes > get_memory():
+            return self, X
+        A = np.empty(X.shape, dtype=X.dtype)
+        for rows in spans(len(X), tile_side(X.shape[1])):
+            A[rows] = self._about_centre(X[rows])
+        return _Centred(self.kernel, self.gamma, self.degree, self.coef0, None), A
 
     def matrix(self, X: Any, dtype: Any, n_jobs: int | None = None) -> Array:
         """k of all rows of X with each other: half of the tiles, as it is symmetric."""
         m = X.shape[0]
         K = np.empty((m, m), dtype=dtype)
         pieces = spans(m, tile_side(X.shape[1]))
+        function, A = self._centred_once(X, K)
 
         def fill(pair: tuple[slice, slice]) -> None:
             rows, columns = pair
-            K[rows, columns] = self.tile(X, rows, columns)
+            K[rows, columns] = function.tile(A, rows, columns)
             if rows != columns:
                 K[columns, rows] = K[rows, columns].T
 
@@ -165,3 +181,10 @@ class KernelFunction:
             return square
         shifted = self.gamma * square + self.coef0
         return np.tanh(shifted) if self.kernel == "sigmoid" else shifted**self.degree
+
+
+class _Centred(KernelFunction):
+    """The kernel of rows that are about its centre already."""
+
+    def _about_centre(self, X: Any) -> Array:
+        return np.asarray(X)

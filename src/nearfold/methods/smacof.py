@@ -8,15 +8,28 @@ lies below a quadratic that touches it at Z and is least at the Guttman transfor
 
     z_i <- 1/m sum_j D_ij / d_ij (z_i - z_j),
 
-so the stress never rises. Non-metric: D is replaced by disparities, the monotone function of D
-closest to d (isotonic regression; equal dissimilarities stay equal), scaled to mean square 1.
+so the stress never rises. The relaxed update of de Leeuw and Heiser goes twice as far,
+
+    Z <- 2 G(Z) - Z,
+
+where the quadratic is again what it was at Z: the stress never rises either, and iterations halve.
+It keeps the error of the scale (G does not depend on the scale of Z), so Z is first multiplied by
+the factor of least stress. Convergence is judged by a plain step.
+
+Non-metric: D is replaced by disparities, the monotone function of D closest to d (isotonic
+regression; equal dissimilarities stay equal), scaled to mean square 1. All steps are plain.
+
+References
+----------
+De Leeuw, J. and Heiser, W. J. (1980). Multidimensional scaling with restrictions on the
+configuration. Multivariate Analysis V, 501-522.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
@@ -28,28 +41,44 @@ from nearfold.run import map_in_order, one_blas_thread, reporter
 from nearfold.state import Sizes, State, array, optional, require
 
 _SMALL = 400  # rows: JIT compilation dominates below this size
-_ROWS = 64  # rows of the transform per task
+_TASKS = 32  # at most: each adds its own sums to the transform
+_ROWS = 125  # at least, of a task
 
 
-def guttman(D: Floats, Z: Floats, n_jobs: int | None) -> tuple[Floats, float, float]:
-    """The Guttman transform of Z, and sum (d - D)^2 and sum d^2 over i < j at Z."""
+class Transform(NamedTuple):
+    """The Guttman transform of Z, and what the distances of Z are worth, over i < j."""
+
+    Z: Floats
+    stress: float  # sum (d - D)^2
+    size: float  # sum d^2
+    excess: float  # sum (d - D) d
+
+
+def guttman(D: Floats, Z: Floats, n_jobs: int | None) -> Transform:
+    """The Guttman transform of Z for dissimilarities D."""
     m = len(D)
     if m <= _SMALL:
         d = np.sqrt(((Z[:, None] - Z) ** 2).sum(axis=2))
         ratio = np.divide(D, d, out=np.zeros_like(d), where=d > 0)
         new = (ratio.sum(axis=1, keepdims=True) * Z - ratio @ Z) / m
-        return new, float(((d - D) ** 2).sum() / 2), float((d**2).sum() / 2)
-    from nearfold.kernels.smacof import guttman_rows
+        sums = ((d - D) ** 2).sum(), (d**2).sum(), ((d - D) * d).sum()
+        return Transform(new, *(float(total / 2) for total in sums))
+    from nearfold.kernels.smacof import guttman_pairs
 
     columns = np.ascontiguousarray(Z.T)
-    moved = np.empty_like(columns)
-    sums = map_in_order(
-        lambda rows: guttman_rows(D, columns, rows.start, rows.stop, moved),
-        spans(m, _ROWS),
-        n_jobs=n_jobs,
-    )
-    stress, size = np.sum(list(sums), axis=0)
-    return np.ascontiguousarray(moved.T), float(stress / 2), float(size / 2)
+
+    def work(rows: slice) -> tuple[Floats, Floats]:
+        pull = np.zeros_like(columns)
+        sums = guttman_pairs(D, columns, rows.start, rows.stop, pull)
+        return pull, np.array(sums)
+
+    half = (m + 1) // 2
+    parts = map_in_order(work, spans(half, max(_ROWS, -(-half // _TASKS))), n_jobs=n_jobs)
+    pull, totals = next(parts)
+    for more, further in parts:
+        pull += more
+        totals += further
+    return Transform(np.ascontiguousarray(pull.T) / m, *totals.tolist())
 
 
 class Disparities:
@@ -106,38 +135,62 @@ def smacof(
     disparities: Disparities | None,
     max_iter: int,
     eps: float,
+    relax: bool,
     n_jobs: int | None,
 ) -> Smacof:
-    """Majorise from Z until the stress falls by less than eps x sum d^2."""
+    """Majorise from Z until a plain step lowers the stress by less than eps x sum d^2."""
     report = reporter()
     wanted = D if disparities is None else disparities.fit(None)
     history: list[float] = []
-    converged = False
-    moved, *_ = guttman(wanted, Z, n_jobs)
+    plain, converged = True, False
+    step = guttman(wanted, Z, n_jobs)
     for iteration in range(1, max_iter + 1):
-        Z = moved
+        Z = step.Z if plain else 2 * step.Z - Z
         # The stress at Z comes with the step away from it, so each iteration is one pass.
-        moved, stress, size = guttman(wanted, Z, n_jobs)
-        history.append(stress)
+        step = guttman(wanted, Z, n_jobs)
+        if relax:
+            Z, step = _least_scale(Z, step)
+        history.append(step.stress)
         report("stress", iteration, max_iter)
-        if stress == 0.0 or (len(history) > 1 and history[-2] - stress < eps * size):
+        resting = len(history) > 1 and history[-2] - step.stress < eps * step.size
+        if step.stress == 0.0 or (resting and plain):
             converged = True
             break
+        plain = resting or not relax
         if disparities is not None and iteration < max_iter:
             wanted = disparities.fit(Z)
-            moved, *_ = guttman(wanted, Z, n_jobs)
-    run = Smacof(Z, stress, size, iteration, converged, history)
+            step = guttman(wanted, Z, n_jobs)
+    run = Smacof(Z, step.stress, step.size, iteration, converged, history)
     if disparities is not None:
-        _, run.stress, run.size = guttman(disparities.fit(Z), Z, n_jobs)
+        _, run.stress, run.size, _ = guttman(disparities.fit(Z), Z, n_jobs)
         run.levels, run.disparities = disparities.levels, disparities.values
     return run
 
 
+def _least_scale(Z: Floats, step: Transform) -> tuple[Floats, Transform]:
+    """Z times the factor that makes its stress least; its Guttman transform is the same."""
+    if step.size == 0.0:
+        return Z, step
+    surplus = step.excess / step.size
+    stress = max(0.0, step.stress - surplus * step.excess)
+    size = (1.0 - surplus) ** 2 * step.size
+    return (1.0 - surplus) * Z, Transform(step.Z, stress, size, 0.0)
+
+
 def best_of(
-    D: Floats, starts: Iterable[Floats], metric: bool, max_iter: int, eps: float, n_jobs: int | None
+    D: Floats,
+    starts: Iterable[Floats],
+    metric: bool,
+    max_iter: int,
+    eps: float,
+    relax: bool,
+    n_jobs: int | None,
 ) -> Smacof:
     """The run of least stress, the first of those."""
-    runs = (smacof(D, Z, None if metric else Disparities(D), max_iter, eps, n_jobs) for Z in starts)
+    runs = (
+        smacof(D, Z, None if metric else Disparities(D), max_iter, eps, relax and metric, n_jobs)
+        for Z in starts
+    )
     return min(runs, key=lambda run: run.normalized)
 
 

@@ -198,6 +198,9 @@ class Decoder:
         if any(name.startswith("__") or not name.isidentifier() for name in pairs):
             raise invalid("an attribute of a forbidden name")
         state = {name: self.decode(part) for name, part in pairs.items()}
+        # A file older than a parameter means what its class did without it.
+        for name, value in getattr(cls, "params_of_older_files", {}).items():
+            state.setdefault(name, value)
         shell = object.__new__(cls)
         vars(shell).update(state)
         self._shells.append((shell, state))
