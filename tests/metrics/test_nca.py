@@ -10,10 +10,16 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import NeighborhoodComponentsAnalysis as Theirs
 from sklearn.utils._param_validation import InvalidParameterError
 
+import nearfold
 import nearfold.metrics.nca as module
 import nearfold.metrics.soft_neighbors as soft
 from nearfold import NCA, KNeighborsClassifier, NeighborhoodComponentsAnalysis
-from nearfold.errors import ApproximationWarning, InputError, NotConvergedWarning
+from nearfold.errors import (
+    ApproximationWarning,
+    InputError,
+    MemoryBudgetError,
+    NotConvergedWarning,
+)
 from nearfold.metrics import pair_blocks
 from nearfold.metrics.linear_map import initial_map
 from nearfold.metrics.mlkr import residuals
@@ -211,6 +217,31 @@ def test_auto_takes_batches_where_all_rows_would_take_long(monkeypatch):
     with pytest.warns(ApproximationWarning, match="batches of 30 rows"):
         model = NCA(n_components=2, random_state=0, batch_size=30).fit(X, y)
     assert model.solver_ == "stochastic"
+
+
+def test_a_pass_over_many_rows_visits_some_drawn_anew(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    options = {"solver": "stochastic", "batch_size": 100, "random_state": 0}
+    whole = NCA(5, n_epochs=5, **options).fit(X, y)
+    monkeypatch.setattr(module, "_PASS", 900)
+    some = NCA(5, n_epochs=10, **options).fit(X, y)
+    said = "10 passes of 900 rows drawn anew over batches of 100 rows"
+    assert (whole.approximation_, some.approximation_) == (
+        "5 passes over batches of 100 rows",
+        said,
+    )
+    assert some.objective_ == pytest.approx(whole.objective_, abs=0.02)
+
+
+def test_batches_need_memory_for_their_candidates_only():
+    X, y = (np.concatenate([part] * 10) for part in load_digits(return_X_y=True))
+    nearfold.set_memory("40MB")
+    try:
+        with pytest.raises(MemoryBudgetError, match="NCA of 17,970 rows"):
+            NCA(5, solver="lbfgs").fit(X, y)
+        NCA(5, solver="stochastic", n_candidates=1000, n_epochs=2, random_state=0).fit(X, y)
+    finally:
+        nearfold.set_memory(None)
 
 
 def test_stops_early_with_a_warning():

@@ -56,3 +56,26 @@ def test_a_rising_objective_is_not_convergence():
 
 def test_one_pass_shows_nothing():
     assert not run(0.9, 1).converged
+
+
+def test_a_pass_may_visit_some_of_the_rows():
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=(1000, 3)) + 5.0
+    seen = []
+
+    def objective(x, batch):
+        seen.append(batch)
+        off = x - targets[batch]
+        return float((off**2).sum()), 2.0 * off.sum(axis=0)
+
+    found = adam(
+        objective, np.ones(3), n_rows=1000, batch_size=50, n_epochs=40, most=200,
+        random=np.random.RandomState(0), label="test",
+    )  # fmt: skip
+    assert len(seen) == 40 * 4
+    first, second = np.concatenate(seen[:4]), np.concatenate(seen[4:8])
+    assert len(set(first)) == 200
+    assert set(first) != set(second)
+    np.testing.assert_allclose(found.x, targets.mean(axis=0), atol=0.1)
+    whole = ((found.x - targets) ** 2).sum()
+    assert found.value == pytest.approx(whole, rel=0.2)

@@ -21,9 +21,9 @@ Steps
 
 Probabilities are computed for a block of rows at a time (soft_neighbors.py).
 
-Cost: O(m^2 r + m d r) per iteration, O(m (c + d) r) per pass over batches with c candidates;
-memory: O(m) times the block. `solver="auto"` uses batches where L-BFGS would run for more than some
-minutes, with a warning.
+Cost: O(m^2 r + m d r) per iteration; O(n (c + d) r) per pass over batches with c candidates, n all
+rows or 100,000 of them drawn anew. Memory: O(m) or O(c) times the block. `solver="auto"` uses
+batches where L-BFGS would run for more than some minutes, with a warning.
 
 Departures: the loss is -f instead of 1 - f / m, which has the same minimum. `trace_penalty`
 subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
@@ -65,6 +65,7 @@ from nearfold.state import optional, text
 
 _MOST_WORK = 3e12  # products of all pairs in all iterations; beyond it L-BFGS takes minutes
 _SAMPLE, _FIRST_STEPS = 4000, 5  # rows and iterations of L-BFGS before the batches
+_PASS = 100_000  # most rows of a pass: the steps that a map needs do not grow with the rows
 
 
 def objective(X: Array, starts: Ints, L: Floats, batch: Ints | None = None) -> tuple[float, Floats]:
@@ -113,7 +114,7 @@ def maximise_votes_by_batches(
         f, gradient = objective(some, starts, L, rows)
         return penalised(-f, -gradient, L, penalty * len(batch))  # (10.38)
 
-    return adam(loss, L, n_rows=m, random=random, label="NCA, batches", **options)
+    return adam(loss, L, n_rows=m, random=random, most=_PASS, label="NCA, batches", **options)
 
 
 class NeighborhoodComponentsAnalysis(MahalanobisMetric):
@@ -144,7 +145,7 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
     n_candidates : int, default=8192
         Rows drawn anew with which a batch is compared; None: all.
     n_epochs : int, default=10
-        Passes over the rows, in batches.
+        Passes over the rows, in batches; a pass visits at most 100,000 rows, drawn anew.
     trace_penalty : float, default=0.0
         Draws the metric towards low rank; it also helps held-out rows where NCA fits the given
         ones too well (try 0.01).
@@ -250,7 +251,11 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         with reporting(self.verbose):
             before = vars(self).get("components_") if self.warm_start else None
             L = initial_map(init, X, label, r, self.random_state_, before)
-            require_blocks(len(X), len(L), X.dtype.itemsize, "NCA")
+            self.solver_ = self._choose_solver(len(X), len(L))
+            compared = len(X)
+            if self.solver_ == "stochastic" and self.n_candidates is not None:
+                compared = min(compared, max(_SAMPLE, self.n_candidates + self.batch_size))
+            require_blocks(compared, len(L), X.dtype.itemsize, "NCA")
             with one_blas_thread():
                 ended = self._solve(X, label, L)
         self.n_iter_, self.converged_, self.end_ = ended.n_iter, ended.converged, ended.reason
@@ -264,12 +269,14 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         )
         return self
 
+    def _choose_solver(self, m: int, r: int) -> str:
+        work = float(m) ** 2 * (r + 8) * self.max_iter
+        if self.solver == "auto":
+            return "stochastic" if work > _MOST_WORK else "lbfgs"
+        return self.solver
+
     def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)
-        work = float(m) ** 2 * (len(L) + 8) * self.max_iter
-        self.solver_ = self.solver
-        if self.solver == "auto":
-            self.solver_ = "stochastic" if work > _MOST_WORK else "lbfgs"
         self.approximation_ = None
         # A canonical order, so that the order of the rows given changes nothing.
         order = order_by_value(X, label)
@@ -280,7 +287,10 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
             return maximise_votes(
                 X, starts, L, self.trace_penalty, max_iter=self.max_iter, **options
             )
-        self.approximation_ = f"{self.n_epochs} passes over batches of {self.batch_size} rows"
+        drawn = f" of {_PASS:,} rows drawn anew" if m > _PASS else ""
+        self.approximation_ = (
+            f"{self.n_epochs} passes{drawn} over batches of {self.batch_size} rows"
+        )
         if self.solver == "auto":
             warn(
                 Message("warn.nca_batches", m=str(m), how=self.approximation_),

@@ -29,23 +29,26 @@ def adam(
     n_epochs: int,
     random: Any,
     label: str,
+    most: int | None = None,
     rate: float = 0.03,
     tol: float = 1e-2,  # sampling noise alone moves a pass by some thousandths
     callback: Callable[[Floats, int], None] | None = None,
 ) -> OptimizationResult:
     """Minimise a sum over rows, given its value and gradient over any batch of them.
 
-    The values in `history` are sums over all rows, accumulated during each pass. Converged means
-    that the objective has reached a plateau: the last pass changed it by at most `tol`, relative.
+    A pass visits all rows, or `most` of them, drawn anew. The values in `history` are sums over all
+    rows, accumulated during each pass (of those visited, scaled up). Converged means that the
+    objective has reached a plateau: the last pass changed it by at most `tol`, relative.
     """
     x = np.array(start, dtype=np.float64)
-    batches = max(1, round(n_rows / batch_size))
+    visited = n_rows if most is None else min(n_rows, most)
+    batches = max(1, round(visited / batch_size))
     total, t, report = n_epochs * batches, 0, reporter()
     mean, square = np.zeros_like(x), np.zeros_like(x)
     history: list[float] = []
     for epoch in range(1, n_epochs + 1):
         value = 0.0
-        for batch in np.array_split(random.permutation(n_rows), batches):
+        for batch in np.array_split(random.permutation(n_rows)[:visited], batches):
             part, gradient = objective(x, batch)
             value += part
             t += 1
@@ -55,7 +58,7 @@ def adam(
             step = rate * np.sqrt(np.mean(x**2)) * 0.5 * (1 + np.cos(np.pi * t / total))
             x -= step * (mean / (1 - _MEAN**t)) / size
             report(label, t, total)
-        history.append(value)
+        history.append(value * (n_rows / visited))
         if callback is not None:
             callback(x, epoch)
     change = (history[-2] - history[-1]) / max(abs(history[-1]), 1e-300) if n_epochs > 1 else np.inf
