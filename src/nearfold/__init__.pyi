@@ -3,6 +3,7 @@
 from nearfold.blocks import get_memory as get_memory
 from nearfold.blocks import scan as scan
 from nearfold.blocks import set_memory as set_memory
+from nearfold.blocks.sample import sample as sample
 from nearfold.methods.classical_mds import ClassicalMDS as ClassicalMDS
 from nearfold.methods.incremental_pca import IncrementalPCA as IncrementalPCA
 from nearfold.methods.isomap import Isomap as Isomap

@@ -13,6 +13,7 @@ import nearfold.registry as registry
 
 _FUNCTIONS = {
     "blocks": "get_memory scan set_memory",
+    "blocks.sample": "sample",
     "neighbors.certificate": "Certificate",
     "quality": "co_ranking continuity judge_space neighbor_overlap reconstruction_error shepard "
     "stress trustworthiness",

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import nearfold
-from nearfold import PCA, IncrementalPCA, LinearDiscriminantAnalysis
+from nearfold import PCA, Covariance, IncrementalPCA, LinearDiscriminantAnalysis
 from nearfold.blocks import ArrayRows, DaskRows
 from nearfold.errors import InputError, NearfoldWarning, NonFiniteError
 
@@ -51,6 +51,7 @@ FITS = {
     "PCA of a share": (lambda: PCA(0.8), False),
     "PCA by factors": (lambda: PCA(3, svd_solver="full"), False),
     "IncrementalPCA": (lambda: IncrementalPCA(3), False),
+    "Covariance": (lambda: Covariance(), False),
     "LDA": (lambda: LDA(), True),
     "LDA, eigen": (lambda: LDA(solver="eigen", shrinkage=0.1), True),
 }

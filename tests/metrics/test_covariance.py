@@ -5,6 +5,7 @@ import pytest
 
 import nearfold
 from nearfold import Covariance
+from nearfold.blocks import ArrayRows
 from nearfold.errors import MemoryBudgetError
 from nearfold.metrics.covariance import inverse_root_of_covariance
 from nearfold.metrics.whitening import centred_factor, whiten_factor
@@ -34,17 +35,21 @@ def test_small_variances_keep_their_digits():
 def test_the_units_of_the_columns_do_not_matter():
     X = np.random.RandomState(0).randn(200, 4)
     units = np.array([1e-9, 1.0, 1e6, 1e12])
-    ours, scaled = inverse_root_of_covariance(X), inverse_root_of_covariance(X * units)
+    ours, scaled = (inverse_root_of_covariance(ArrayRows(A)) for A in (X, X * units))
     assert scaled.shape == (4, 4)
     expected = ours.T @ ours / np.outer(units, units)
     np.testing.assert_allclose(scaled.T @ scaled, expected, rtol=1e-9)
 
 
+def factor(X):
+    return centred_factor(ArrayRows(X), X.mean(axis=0), "test")
+
+
 def test_blocks_give_the_factor_of_all_rows(monkeypatch):
     X = np.random.RandomState(0).randn(700, 9) + 1e6
-    whole = centred_factor(X, "test")
+    whole = factor(X)
     monkeypatch.setattr("nearfold.metrics.whitening._CELLS", 400)
-    parts = centred_factor(X, "test")
+    parts = factor(X)
     np.testing.assert_allclose(parts.T @ parts, whole.T @ whole, rtol=1e-10, atol=1e-8)
     Z = X - X.mean(axis=0)
     np.testing.assert_allclose(parts.T @ parts, Z.T @ Z, rtol=1e-7, atol=1e-6)
@@ -53,7 +58,7 @@ def test_blocks_give_the_factor_of_all_rows(monkeypatch):
 def test_constant_columns_and_rounding_are_left_out():
     X = np.random.RandomState(0).randn(50, 3) + 1e3
     X = np.column_stack([X, np.full(50, 0.1), X[:, 0] + X[:, 1]])
-    A = whiten_factor(centred_factor(X, "test"), 49, 2 * np.finfo(float).eps * np.abs(X).max(0))
+    A = whiten_factor(factor(X), 49, 2 * np.finfo(float).eps * np.abs(X).max(0))
     assert A.shape == (5, 3)
     assert not A[3].any()
 
@@ -63,6 +68,6 @@ def test_it_is_refused_before_work_if_it_does_not_fit():
     nearfold.set_memory("64MB")
     try:
         with pytest.raises(MemoryBudgetError, match=r"64\.0 MB"):
-            centred_factor(X, "The covariance")
+            centred_factor(ArrayRows(X), np.zeros(3000), "The covariance")
     finally:
         nearfold.set_memory(None)

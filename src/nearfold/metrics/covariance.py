@@ -19,25 +19,27 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 
+from nearfold.blocks import Rows, is_streamed
 from nearfold.errors import InputError
-from nearfold.inputs import check_table, refuse_overflow, refuse_vanishing
+from nearfold.inputs import open_rows, refuse_bad_sums
+from nearfold.linalg.moments import table_spread
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.parameters import COMMON
-from nearfold.metrics.preparation import rounding_of
 from nearfold.metrics.tuples import read_points
-from nearfold.metrics.whitening import centred_factor, whiten_factor
-from nearfold.notation import Array, Floats
+from nearfold.metrics.whitening import centred_factor, rounding_of_rows, whiten_factor
+from nearfold.notation import Floats
 
 
-def inverse_root_of_covariance(X: Array) -> Floats:
+def inverse_root_of_covariance(rows: Rows) -> Floats:
     """L (r, d) with L^T L the (pseudo-)inverse of the covariance matrix."""
-    R = centred_factor(X, "The covariance")
-    total = float(np.einsum("ij,ij->", R, R))
-    refuse_overflow(total, X)
-    refuse_vanishing(total, X, X.dtype)
-    A = whiten_factor(R, len(X) - 1, rounding_of(X))
+    n, mean, total = table_spread(rows)
+    refuse_bad_sums(rows, total)
+    if n < 2:
+        raise InputError("a covariance needs at least two rows.")
+    R, rounding = centred_factor(rows, mean, "The covariance"), rounding_of_rows(rows)
+    A = whiten_factor(R, n - 1, rounding)
     if A.shape[1] < np.count_nonzero(A.any(axis=1)):  # singular: the pseudo-inverse
-        A = whiten_factor(R, len(X) - 1, rounding_of(X), scale=False)
+        A = whiten_factor(R, n - 1, rounding, scale=False)
     if A.shape[1] == 0:
         raise InputError("all rows are equal: there is no spread to measure distances by.")
     return np.asarray(A.T)
@@ -69,7 +71,8 @@ class Covariance(MahalanobisMetric):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Covariance:
-        """Find the inverse covariance of the rows of X."""
-        X = check_table(self, read_points(self, X), reset=True, ensure_min_samples=2)
-        self._set_map(inverse_root_of_covariance(X), X.dtype)
+        """Find the inverse covariance of the rows of X, which may be a file or a Dask table."""
+        given = X if is_streamed(X) and self.preprocessor is None else read_points(self, X)
+        rows = open_rows(self, given, ensure_min_samples=2)
+        self._set_map(inverse_root_of_covariance(rows), rows.dtype)
         return self

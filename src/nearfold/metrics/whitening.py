@@ -7,9 +7,11 @@ of the values (`rounding`, per column) may have added to it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from nearfold.blocks import combine_blocks, require_memory, spans
+from nearfold.blocks import Block, Rows, combine_pairwise, require_memory, spans
 from nearfold.linalg import (
     combine_triangles,
     square_norms,
@@ -18,7 +20,7 @@ from nearfold.linalg import (
     triangular_factor,
     whiten,
 )
-from nearfold.notation import Array, Floats
+from nearfold.notation import Floats
 from nearfold.run import one_blas_thread, thread_count
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -58,18 +60,31 @@ def noise_floor(lam: Floats, V: Floats, rounding: Floats, tol: float) -> Floats:
     return np.maximum(tol * lam.max(initial=0.0), (V**2).T @ rounding**2)
 
 
-def centred_factor(X: Array, name: str) -> Floats:
+def centred_factor(rows: Rows, mean: Floats, name: str) -> Floats:
     """R with R^T R the scatter of the rows about their mean, by QR of blocks of rows (TSQR)."""
-    m, d = X.shape
-    step = max(d, _CELLS // d)
+    d = rows.n_features
     # Per block in flight: the centred rows, the copy that LAPACK factors, its upper triangle.
-    in_flight = min(2 * thread_count(None), -(-m // step))
-    cells = 3.0 * in_flight * min(step, m) * d + 8.0 * min(m, d) * d
-    require_memory(8 * cells, f"{name} of {m:,} x {d:,} values", "Reduce the columns with PCA.")
-    parts = spans(m, step)
-    origin = X[0].astype(np.float64)  # subtracted first: a constant column is then exactly 0
-    total = combine_blocks(parts, lambda rows: (X[rows] - origin).sum(axis=0), np.add)
-    mean = total / m
-    return combine_blocks(
-        parts, lambda rows: triangular_factor((X[rows] - origin) - mean), combine_triangles
-    )
+    step = max(d, _CELLS // d)
+    few = step if rows.n_rows is None else min(step, rows.n_rows)
+    cells = 6.0 * thread_count(None) * few * d + 8.0 * min(few, d) * d
+    require_memory(8 * cells, f"{name} of {d:,} columns", "Reduce the columns with PCA.")
+    return rows.combined(partial(factor_of_block, mean=mean, step=step), combine_triangles)
+
+
+def factor_of_block(block: Block, mean: Floats, step: int) -> Floats:
+    """The triangular factor of the centred rows of a block."""
+    X = block.dense()
+    parts = (triangular_factor(X[part] - mean) for part in spans(len(X), step))
+    return combine_pairwise(parts, combine_triangles)
+
+
+def rounding_of_rows(rows: Rows) -> Floats:
+    """A bound of the rounding error that the values of each column already carry."""
+    largest = rows.combined(largest_of_block, np.maximum)
+    return np.asarray(2 * float(np.finfo(rows.dtype).eps) * largest)
+
+
+def largest_of_block(block: Block) -> Floats:
+    """The largest magnitude in each column of a block."""
+    X = block.dense()
+    return np.maximum(-X.min(axis=0), X.max(axis=0)).astype(np.float64)
