@@ -13,17 +13,25 @@ from typing import Any
 import numpy as np
 
 from nearfold.errors import InputError, NonFiniteError
+from nearfold.messages import Message
 from nearfold.notation import Array
 
 _DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # and their subclasses
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, frame, series or delayed value; Dask is not imported to see it."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "__dask_graph__")
 
 
 def read_values(X: Any, name: str = "X") -> Any:
     """X with its values as numbers where they were objects or text; dates and masks refused.
 
     Frames stay frames: scikit-learn converts them, and reads their column names. `name` is what
-    messages call the input.
+    messages call the input. A Dask table is refused: NumPy would collect it in silence.
     """
+    if is_dask(X):
+        raise InputError(Message("cluster.collect", table=f"{name}, a Dask {type(X).__name__},"))
     if isinstance(X, list | tuple):
         X = stack_rows(X)
     if isinstance(X, np.ma.MaskedArray):

@@ -189,3 +189,18 @@ def test_rows_are_never_brought_here(client):
     for bring in (rows.to_array, lambda: np.asarray(rows), lambda: list(rows.blocks())):
         with pytest.raises(InputError, match="not brought into the memory"):
             bring()
+
+
+def test_what_compares_all_rows_refuses_a_dask_table():
+    X, y = table(60)
+    dX = da.from_array(X, chunks=(20, 12))
+    refused = (
+        lambda: nearfold.trustworthiness(dX, dX[:, :2]),
+        lambda: nearfold.diagnose(dX),
+        lambda: PCA(2).fit(X, sample_weight=None).inverse_transform(dX[:, :2, None]),
+        lambda: nearfold.choose_dimension(dX),
+        lambda: nearfold.compare(dX, y),
+    )
+    for call in refused:
+        with pytest.raises((InputError, TypeError)):
+            call()

@@ -13,7 +13,10 @@ from typing import Any
 
 from nearfold.errors import BlockError, NearfoldError
 from nearfold.messages import Message
+from nearfold.raw_values import is_dask
 from nearfold.run import one_thread, reporter
+
+__all__ = ["KilledError", "UnreadableError", "compute", "is_dask", "keep", "shared", "task"]
 
 _LOOK = 0.2  # seconds between two looks at the progress callback, which may cancel the work
 
@@ -26,11 +29,6 @@ class KilledError(BlockError):
     """Every worker that tried a task died; `key` is the name that Dask gives it."""
 
     key = ""
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array, frame, series or delayed value; Dask is not imported to see it."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "__dask_graph__")
 
 
 def task(function: Callable[..., Any], *arguments: Any, block: str = "", **named: Any) -> Any:

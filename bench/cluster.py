@@ -1,0 +1,175 @@
+"""On a Dask cluster of this machine: against the same fit in memory, one worker and two, dask-ml.
+
+    python -m bench.cluster [--rows 400000] [--only NAME]
+
+Workers are processes of one thread; each holds its share of the chunks before the clock starts, as
+the table in memory is held. Peak memory is the resident high-water mark of the workers and of this
+process over the fit, above what they held before, in clusters of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import resource
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster, wait
+from rich.console import Console
+
+from bench.sets import large
+from nearfold import PCA, LinearDiscriminantAnalysis, NearestNeighbors
+
+_CHUNKS = 32
+_ROUNDS = 3
+
+
+@contextlib.contextmanager
+def workers(count: int) -> Iterator[Client]:
+    """A cluster of so many workers of one thread."""
+    with LocalCluster(
+        count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+    ) as cluster, Client(cluster) as client:  # fmt: skip
+        client.run(_warm_up)
+        yield client
+
+
+def _warm_up() -> None:
+    """Import what the tasks import, as it is imported here."""
+    import nearfold.linalg
+    import nearfold.neighbors.partitioned  # noqa: F401
+
+
+def held(client: Client, X: np.ndarray) -> Any:
+    """X in the memory of the workers."""
+    array = da.from_array(X, chunks=(-(-len(X) // _CHUNKS), *X.shape[1:])).persist()
+    wait(array)
+    client.rebalance()
+    return array
+
+
+def median_time(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Median seconds of some rounds, after one that is not measured; the last result."""
+    result, seconds = call(), []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), result
+
+
+def peak() -> float:
+    """The resident high-water mark of this process, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def grown(X: np.ndarray, fit: Callable[[Any], Any]) -> float:
+    """MB by which the largest worker and this process grow over a fit, the larger of the two."""
+    with workers(2) as client:
+        dX = held(client, X)
+        before, mine = client.run(peak), peak()
+        fit(dX)
+        after = client.run(peak)
+        return max(max(after[w] - before[w] for w in before), peak() - mine)
+
+
+def fits(rows: int) -> Iterator[dict[str, Any]]:
+    """PCA and LDA: local, one worker, two; dask-ml's PCA on the same cluster."""
+    from dask_ml.decomposition import PCA as TheirPCA
+
+    X, y = large(rows, 256)
+    jobs: dict[str, tuple[Any, Any]] = {
+        "PCA to 50": (lambda A, b: PCA(50).fit(A), lambda m: m.components_),
+        "LDA": (lambda A, b: LinearDiscriminantAnalysis().fit(A, b), lambda m: m.scalings_),
+    }
+    for name, (fit, result) in jobs.items():
+        local, here = median_time(lambda fit=fit: fit(X, y))
+        seconds, agreement = {}, 0.0
+        for count in (1, 2):
+            with workers(count) as client:
+                dX, dy = held(client, X), held(client, y)
+                seconds[count], there = median_time(lambda f=fit, a=dX, b=dy: f(a, b))
+                if count == 2 and name.startswith("PCA"):
+                    theirs, _ = median_time(lambda a=dX: TheirPCA(50).fit(a))
+            agreement = float(
+                np.abs(result(there) - result(here)).max() / np.abs(result(here)).max()
+            )
+        line = {"job": f"{name}, {rows:,} x 256 float32", "local": local, "one": seconds[1],
+                "two": seconds[2], "off": agreement}  # fmt: skip
+        if name.startswith("PCA"):
+            line["dask-ml"] = theirs
+            line["peak"] = grown(X, lambda a: PCA(50).fit(a))
+            line["dask-ml peak"] = grown(X, lambda a: TheirPCA(50).fit(a))
+        yield line
+
+
+def searches(rows: int) -> Iterator[dict[str, Any]]:
+    """Exact 5-NN of 10,000 queries: one worker, two, and the same in memory."""
+    X, _ = large(rows + 10_000, 128)
+    X, Q = X[:rows], X[rows:]
+    local, here = median_time(lambda: NearestNeighbors(n_neighbors=5).fit(X).kneighbors(Q))
+    seconds, same = {}, 0.0
+    for count in (1, 2):
+        with workers(count) as client:
+            dX = held(client, X)
+
+            def search(dX: Any = dX) -> Any:
+                return NearestNeighbors(n_neighbors=5).fit(dX).kneighbors(Q)
+
+            seconds[count], there = median_time(search)
+        same = float((there[1] == here[1]).mean())
+    yield {"job": f"5-NN, 10,000 in {rows:,} x 128 float32, index included", "local": local,
+           "one": seconds[1], "two": seconds[2], "same neighbours": same}  # fmt: skip
+
+
+def told(line: dict[str, Any]) -> str:
+    """A line of the table."""
+    text = f"{line['job']}: local {line['local']:.2f} s, one worker {line['one']:.2f} s, two "
+    text += (
+        f"{line['two']:.2f} s (x{line['one'] / line['two']:.2f}; {line['two'] / line['local']:.2f}"
+    )
+    text += " of local)"
+    if "dask-ml" in line:
+        text += f"; dask-ml {line['dask-ml']:.2f} s ({line['dask-ml'] / line['two']:.1f}x), peak "
+        text += f"{line['peak']:.0f} MB against {line['dask-ml peak']:.0f} MB"
+    if "off" in line:
+        text += f"; result to {line['off']:.0e}"
+    if "same neighbours" in line:
+        text += f"; {line['same neighbours']:.4%} of the neighbours the same"
+    return text
+
+
+def cluster_report(rows: int = 400_000, only: str = "") -> list[dict[str, Any]]:
+    """All jobs, printed as they end."""
+    console, lines = Console(width=200), []
+    warnings.simplefilter("ignore")
+    for make in (fits, searches):
+        if only and only not in make.__name__:
+            continue
+        for line in make(rows):
+            lines.append(line)
+            console.print(told(line), highlight=False)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--only", default="", help="fits or searches")
+    parser.add_argument("--json", default="bench/results/cluster.json")
+    options = parser.parse_args()
+    lines = cluster_report(options.rows, options.only)
+    Path(options.json).parent.mkdir(parents=True, exist_ok=True)
+    Path(options.json).write_text(json.dumps(lines, indent=1))
+
+
+if __name__ == "__main__":
+    main()
