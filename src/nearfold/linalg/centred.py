@@ -22,6 +22,7 @@ from nearfold.notation import Array, Floats
 from nearfold.run import PerThread, map_in_order
 
 _ROWS, _COLUMNS = 64, 8192  # of a tile whose squares are taken; it stays in the cache
+_TASK = 4 * _ROWS  # rows of a task: fewer would cost more to hand out than they take
 _SIDE = 2048  # of a tile of a kernel that is computed
 
 
@@ -112,14 +113,17 @@ class CentredSquaredDistances(DoublyCentred):
         return np.multiply(part, part, out=self._buffers.get()[: part.size].reshape(part.shape))
 
     def _multiply(self, V: Array) -> Array:
-        def rows_of_product(rows: slice) -> Array:
-            W = np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype)
-            for columns in spans(self.n, _COLUMNS):
-                W += self._squares(rows, columns) @ V[columns]
-            return W
+        W = np.zeros((self.n, V.shape[1]), dtype=V.dtype)
 
-        parts = map_in_order(rows_of_product, spans(self.n, _ROWS), n_jobs=self.n_jobs)
-        return np.concatenate(list(parts)) * V.dtype.type(-0.5)
+        def fill(some: slice) -> None:
+            for start in range(some.start, some.stop, _ROWS):
+                rows = slice(start, min(start + _ROWS, some.stop))
+                for columns in spans(self.n, _COLUMNS):
+                    W[rows] += self._squares(rows, columns) @ V[columns]
+
+        for _ in map_in_order(fill, spans(self.n, _TASK), n_jobs=self.n_jobs):
+            pass
+        return W * V.dtype.type(-0.5)
 
     def _diagonal(self) -> Floats:
         return -0.5 * np.diagonal(self.D).astype(np.float64) ** 2

@@ -91,7 +91,7 @@ def block_lanczos(
         enough = max(tol * scale, noise() if noise is not None else 0.0)
         if held >= k and ((residuals <= enough).all() or held == n):
             return TopPairs(theta[:k], vectors, residuals, lowest, passes)
-        fresh = _new_directions(AQ[:, new], basis, eps)
+        fresh = _new_directions(AQ[:, new], basis, eps, T[:held, new].astype(dtype))
         if fresh.shape[1] == 0:  # the space is invariant: go on with what it has not seen
             fresh = _new_directions(_random_block(n, block, dtype, passes), basis, eps)
         fresh = fresh[:, : n - held]
@@ -130,13 +130,12 @@ def _random_block(n: int, block: int, dtype: Any, seed: int) -> Array:
     return np.random.default_rng(seed).standard_normal((n, block)).astype(dtype)
 
 
-def _new_directions(W: Array, basis: Array, eps: float) -> Array:
-    """An orthonormal basis of the part of W outside the basis."""
+def _new_directions(W: Array, basis: Array, eps: float, along: Array | None = None) -> Array:
+    """An orthonormal basis of the part of W outside the basis; `along`: basis.T @ W, if known."""
     size = np.linalg.norm(W, axis=0).max(initial=0.0)
-    for _ in range(2):  # twice: what cancels in the first leaves rounding along the basis
-        W = W - basis @ (basis.T @ W)
-    fresh, R = np.linalg.qr(W)
+    fresh, R = np.linalg.qr(W - basis @ (basis.T @ W if along is None else along))
     fresh = fresh[:, np.abs(np.diagonal(R)) > 10 * eps * size]
+    # Again: where little of W is left, its rounding along the basis has been scaled up.
     fresh = fresh - basis @ (basis.T @ fresh)
     return np.linalg.qr(fresh)[0]
 
