@@ -62,12 +62,17 @@ METHODS: dict[str, tuple[str, str]] = {  # name -> call, what is said of it afte
         "n_neighbors=10, neighbors_algorithm='approximate').fit(X)",
         _HOW,
     ),
-    "NCA to 10": ("model = nearfold.NCA(10, random_state=0).fit(X, y)", _SCORE),
+    "NCA to 10": ("model = nearfold.NCA(10, random_state=0).fit(X, y)", _SCORE + _HOW),
     "MMC, 20,000 pairs": (_PAIRS + "model = nearfold.MMC().fit(X, pairs=pairs)", _SCORE),
     "ITML, 20,000 pairs": (_PAIRS + "model = nearfold.ITML().fit(X, pairs=pairs)", _SCORE),
     "RCA": ("model = nearfold.RCA().fit(X, y)", _SCORE),
     "LFDA": ("model = nearfold.LFDA().fit(X, y)", _SCORE),
-    "LMNN": ("model = nearfold.LMNN(random_state=0).fit(X, y)", _SCORE),
+    "LMNN": ("model = nearfold.LMNN(random_state=0).fit(X, y)", _SCORE + _HOW),
+    "MLKR to 5": ("model = nearfold.MLKR(5, random_state=0).fit(X, y)", _SCORE + _HOW),
+    "Covariance": ("model = nearfold.Covariance().fit(X)", _SCORE),
+    "SDML, 20,000 pairs": (_PAIRS + "model = nearfold.SDML().fit(X, pairs=pairs)", _SCORE),
+    "LSML": ("model = nearfold.LSML(random_state=0).fit(X, y)", _SCORE),
+    "SCML": ("model = nearfold.SCML(random_state=0).fit(X, y)", _SCORE),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+import nearfold
 import nearfold.graph.bridges as bridges
 import nearfold.graph.connect as connect
 from nearfold.errors import InputError, NearfoldWarning
@@ -125,6 +126,40 @@ def test_equidistant_clusters_stay_equidistant():
     D = all_geodesics(bridged.graph, np.float64)
     np.testing.assert_allclose(D[0, [20, 40]], 50.0, rtol=0.02)
     np.testing.assert_allclose(D[20, 40], 50.0, rtol=0.02)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "precomputed"])
+def test_large_pieces_are_joined_from_samples_of_their_rows(monkeypatch, metric):
+    monkeypatch.setattr(bridges, "MOST_PAIRS", 100)
+    monkeypatch.setattr(bridges, "_SAMPLED", 60)
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(200, 3)) + 12 * c for c in rng.normal(size=(6, 3))])
+    graph, reach, label, around = in_pieces(X, k=8, metric=metric)
+    assert bridges.sampled(label)
+    D = distances(X, "cityblock" if metric == "cityblock" else "euclidean")
+    want = shortest_of_pairs(D, label)
+    a, b, length = bridging_edges(graph, reach, label, around)
+    np.testing.assert_allclose(length, D[a, b], rtol=1e-12)
+    pairs = np.sort(np.column_stack([label[a], label[b]]))[:, ::-1]
+    exact = [want[tuple(pair)] for pair in pairs.tolist()]
+    assert len(a) == len(want)
+    assert (length >= np.array(exact) * (1 - 1e-12)).all()
+    assert (length / exact).mean() < 1.05
+    tree = spanning_edges(graph, reach, label, around)
+    assert len(tree[0]) == label.max()
+    shortest = D[tuple(kruskal(D, label).T)].sum()
+    assert shortest * (1 - 1e-12) <= tree[2].sum() < 1.1 * shortest
+
+
+@pytest.mark.filterwarnings("ignore::nearfold.errors.NearfoldWarning")
+def test_sampled_bridges_are_said(monkeypatch):
+    monkeypatch.setattr(bridges, "MOST_PAIRS", 100)
+    X = clouds()
+    model = nearfold.Isomap(n_neighbors=3).fit(X)
+    said = "bridges between pieces of the graph sought from samples of their rows"
+    assert model.approximation_ == said
+    model = nearfold.LocallyLinearEmbedding(n_neighbors=3).fit(X)
+    assert model.approximation_ == said
 
 
 def test_very_many_pieces_are_first_merged_along_the_spanning_tree(monkeypatch):

@@ -9,6 +9,10 @@ The spanning tree comes from Boruvka's algorithm: components find their shortest
 outside and merge along it, until one is left. The largest component never searches, because the
 others come to it. Where the graph already holds the shortest edge out of a component (no row of it
 can have a shorter one that the graph does not know) nothing is searched at all.
+
+Between components of more than `MOST_PAIRS` pairs of rows the search starts from some rows of each,
+evenly spaced in the table, and goes on from the edge that they give: to the row nearest to its one
+end, then to that nearest to its other, until it gets no shorter (`sampled` says so).
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ from nearfold.graph.build import Graph, by_size
 from nearfold.notation import Array, Floats, Ints
 
 MOST_JOINED = 100  # components joined in all pairs
+MOST_PAIRS = 1e10  # rows of different components compared exactly: about a minute
+_SAMPLED = 20_000  # rows of all components together that stand for them beyond
+_ROUNDS = 20  # in which an edge between samples is shortened, at most
 _FEW = 64  # rows: a component this small finds its way out among the nearest of its rows
 _CELLS = 2**21  # values of rows copied for one search
 
@@ -77,16 +84,54 @@ class OutsideSearch:
         return rows[chosen], there[chosen], length[chosen]
 
 
+def sampled(label: Array) -> bool:
+    """Whether components are so large that their shortest edges are sought from samples."""
+    sizes = np.bincount(label).astype(np.float64)
+    return bool(sizes.sum() ** 2 - (sizes**2).sum() > 2 * MOST_PAIRS)
+
+
 def joining_edges(label: Array, outside: OutsideSearch) -> Edges:
-    """The shortest edge between every two components."""
+    """The shortest edge between every two components, or between samples of them."""
     label = by_size(label)
+    rows = _spaced_rows(label) if sampled(label) else np.arange(len(label))
+    group = label[rows]
     found: list[Edges] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     for component in range(int(label.max())):
-        smaller = np.flatnonzero(label > component)  # each pair once: the smaller side asks
-        length, there = outside.nearest_among(smaller, np.flatnonzero(label == component))
+        smaller = rows[group > component]  # each pair once: the smaller side asks
+        length, there = outside.nearest_among(smaller, rows[group == component])
         chosen = _shortest_per_group(label[smaller], length)
         found.append((smaller[chosen], there[chosen], length[chosen]))
     return _concatenate(found)
+
+
+def _spaced_rows(label: Array) -> Ints:
+    """Some rows of each component, evenly spaced in the table."""
+    order = np.argsort(label, kind="stable")
+    sizes = np.bincount(label)
+    each = max(1, _SAMPLED // len(sizes))
+    place = np.arange(len(label)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    step = np.repeat(-(-sizes // each), sizes)
+    return np.sort(order[place % step == 0])
+
+
+def _shortened(edges: Edges, label: Array, outside: OutsideSearch) -> Edges:
+    """Edges between samples, moved along their components until they get no shorter."""
+    if not sampled(label):
+        return edges
+    order, sizes = np.argsort(label, kind="stable"), np.bincount(label)
+    members = np.split(order, np.cumsum(sizes)[:-1])
+    ends, length = np.column_stack(edges[:2]), edges[2].copy()
+    for i in range(len(ends)):
+        still = 0
+        for turn in range(_ROUNDS):
+            side = turn % 2
+            among = members[label[ends[i, side]]]
+            found, near = outside.nearest_among(ends[i, 1 - side, None], among)
+            if found[0] < length[i]:
+                ends[i, side], length[i], still = near[0], found[0], 0
+            elif (still := still + 1) == 2:
+                break
+    return ends[:, 0], ends[:, 1], length
 
 
 def bridging_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSearch) -> Edges:
@@ -98,7 +143,7 @@ def bridging_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSe
         kept = np.argsort(length, kind="stable")[: count - MOST_JOINED]
         tree = a[kept], b[kept], length[kept]
         merged = _merge(label[a[kept]], label[b[kept]], length[kept], count)[1][label]
-    pairs = joining_edges(merged, outside)
+    pairs = _shortened(joining_edges(merged, outside), merged, outside)
     return _sorted(pairs if tree is None else _concatenate([tree, pairs]))
 
 
@@ -111,6 +156,7 @@ def spanning_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSe
     label = by_size(label)
     while (count := int(label.max()) + 1) > 1:
         a, b, length = _known_exits(graph, reach, label, count)
+        searched = False
         if len(a) == 0:
             small = np.flatnonzero(np.bincount(label) <= _FEW)
             small = small[small > 0]
@@ -118,8 +164,10 @@ def spanning_edges(graph: Graph, reach: Floats, label: Array, outside: OutsideSe
                 a, b, length = outside.shortest_exits(label, small)
             else:
                 a, b, length = joining_edges(label, outside)
+                searched = True
         kept, merged = _merge(label[a], label[b], length, count)
-        found.append((a[kept], b[kept], length[kept]))
+        edges = a[kept], b[kept], length[kept]
+        found.append(_shortened(edges, label, outside) if searched else edges)
         label = by_size(merged[label])
     return _sorted(_concatenate(found))
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from nearfold.errors import DisconnectedGraphError, InputError, warn
-from nearfold.graph.bridges import OutsideSearch, bridging_edges, spanning_edges
+from nearfold.graph.bridges import OutsideSearch, bridging_edges, sampled, spanning_edges
 from nearfold.graph.build import Graph
 from nearfold.messages import Message
 from nearfold.neighbors.lists import nearest_blocks
@@ -33,6 +33,7 @@ class ConnectedGraph:
     label: Array  # the component of each row before bridging; 0 is the largest
     pieces: list[Ints]  # rows to embed together, one array per embedding
     bridges: tuple[Ints, Ints, Floats] | None = None
+    note: str | None = None  # for `approximation_`: bridges that may not be the shortest
 
 
 def apply_policy(
@@ -74,7 +75,9 @@ def apply_policy(
         warn(Message("warn.bridged", count=str(count), listed=listed, n=str(len(a)), low=ends[0],
                      high=ends[1], usual=usual, advice=advice))  # fmt: skip
         bridged = graph.with_edges(a, b, length)
-        return ConnectedGraph(bridged, label, [everything], (a, b, length))
+        note = "bridges between pieces of the graph sought from samples of their rows"
+        approximate = note if sampled(label) else None
+        return ConnectedGraph(bridged, label, [everything], (a, b, length), approximate)
     if policy == "largest":
         warn(f"{state}: the largest is embedded, the other rows are placed as new ones. {advice}")
         return ConnectedGraph(graph, label, [np.flatnonzero(label == 0)])

@@ -313,7 +313,8 @@ class Isomap(Embedding):
                 connected, k, self.n_landmarks, X.dtype.itemsize, method, self.n_jobs
             )
             pieces = isomap(connected, k, X.dtype, chosen.count, self.tol, method, self.n_jobs)
-        self.label_, self.approximation_ = connected.label, chosen.note
+        self.label_ = connected.label
+        self.approximation_ = "; ".join(filter(None, [chosen.note, connected.note])) or None
         landmarks = pieces[0].landmarks
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
         self._extension = GeodesicExtension(pieces, X.shape[0], precomputed)

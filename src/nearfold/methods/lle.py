@@ -311,8 +311,9 @@ class LocallyLinearEmbedding(Embedding):
         self.eigenvalues_ = parts[0].values
         self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
         self.route_ = parts[0].route
-        notes = [chosen.note, *(pairs.approximation for pairs in parts)]
-        self.approximation_ = next((note for note in notes if note), None)
+        eigenvectors = next((p.approximation for p in parts if p.approximation), None)
+        notes = [chosen.note, connected.note, eigenvectors]
+        self.approximation_ = "; ".join(filter(None, notes)) or None
         self.converged_ = all(pairs.converged for pairs in parts)
         self._report(sum(pairs.null for pairs in parts))
         return self

@@ -19,7 +19,8 @@ checked against all pairs at the end (lmnn_solver.py); the objective is the same
 `init` times a factor, that of the smallest f.
 
 Cost: O(m^2 r) time to find all impostors, O(n r) for a step with n pairs listed; memory: a block of
-rows x m per thread, and some million pairs.
+rows x m per thread, and some million pairs. The map of more than 100,000 rows is learned from so
+many of them, with a warning (learning_rows.py).
 
 Departures: metric-learn's gradient descent has a step size, `learn_rate`, and `min_iter`; both are
 accepted and have no effect on L-BFGS. A class with fewer than k + 1 rows has fewer targets, with a
@@ -41,6 +42,7 @@ from nearfold.linalg.row_order import order_by_value
 from nearfold.messages import Message
 from nearfold.metrics.impostors import LISTED, Candidates, find_candidates, listed_pairs
 from nearfold.metrics.labels import read_labels
+from nearfold.metrics.learning_rows import choose_rows
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.lmnn_solver import minimise_in_rounds
 from nearfold.metrics.mahalanobis import MahalanobisMetric
@@ -59,6 +61,7 @@ from nearfold.metrics.parameters import (
     INITIAL_MAP,
     NON_NEGATIVE,
     POSITIVE,
+    SAMPLED,
     SHARE,
     TUPLES,
 )
@@ -66,6 +69,8 @@ from nearfold.metrics.preparation import centre_in_order, mean_variance, penalis
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import OptimizationResult, minimise, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporting
+
+_MOST_ROWS = 100_000  # compared in all pairs: some minutes
 
 
 def learn_map(
@@ -115,14 +120,19 @@ class LMNN(MahalanobisMetric):
     n_components : int, default=None
         Rank of the map; None: all columns.
     random_state : int, RandomState instance or None, default=None
-        Source of init="random".
+        Source of init="random", and of the sample (None is 0).
     trace_penalty : float, default=0.0
         Draws the metric towards low rank.
     rank : int or float in (0, 1], default=None
         Rank to which M is cut, or the share of its trace to keep.
+    max_samples : int or None, default=None
+        Learn from so many rows, drawn at random, of each class in proportion. None: all, but at
+        most 100,000.
 
     Attributes
     ----------
+    approximation_ : str or None
+        What the map was learned from, if not from all rows.
     objective_ : float
         f at the solution.
     n_iter_ : int
@@ -158,8 +168,9 @@ class LMNN(MahalanobisMetric):
         "convergence_tol": NON_NEGATIVE,
         "n_components": [*COUNT, None],
         "trace_penalty": NON_NEGATIVE,
+        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
     }
-    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **CLASSES)
+    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **CLASSES, **SAMPLED)
 
     def __init__(
         self,
@@ -177,6 +188,7 @@ class LMNN(MahalanobisMetric):
         *,
         trace_penalty: float = 0.0,
         rank: int | float | None = None,
+        max_samples: int | None = None,
     ) -> None:
         self.init = init
         self.n_neighbors = n_neighbors
@@ -191,6 +203,7 @@ class LMNN(MahalanobisMetric):
         self.random_state = random_state
         self.trace_penalty = trace_penalty
         self.rank = rank
+        self.max_samples = max_samples
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LMNN:
@@ -198,8 +211,14 @@ class LMNN(MahalanobisMetric):
         X, label = read_labels(self, X, y)
         init, r = check_map(self.init, X, self.n_components)
         self._warn_of_small_classes(np.bincount(label))
-        require_blocks(len(X), r, X.dtype.itemsize, "LMNN", pairs=listed_pairs(len(X)))
         order = order_by_value(X, label)
+        chosen = choose_rows(
+            order, groups_of(label)[1], self.max_samples, _MOST_ROWS, self.n_neighbors + 1,
+            self.random_state, "LMNN",
+        )  # fmt: skip
+        order, self.approximation_ = chosen.order, chosen.note
+        n = len(order)
+        require_blocks(n, r, X.dtype.itemsize, "LMNN", pairs=listed_pairs(n))
         X = centre_in_order(X, order)
         _, starts = groups_of(label[order])
         L = initial_map(init, X, label[order], r, random_state(self.random_state))

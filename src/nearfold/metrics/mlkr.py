@@ -15,7 +15,8 @@ Steps
   3. bring the map into the canonical form of mahalanobis.py
 
 Cost: O(m^2 r + m d r) per iteration; memory for a block of rows against all rows per thread
-(soft_neighbors.py).
+(soft_neighbors.py). The map of so many rows that a hundred steps would take more than some minutes
+is learned from a sample of them, with a warning (learning_rows.py).
 
 Departures: `trace_penalty` adds trace_penalty * m * trace(M) * var(y) * v, v the mean variance of
 the columns, which draws M towards low rank.
@@ -23,24 +24,30 @@ the columns, which draws M towards low rank.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
 from nearfold.linalg.row_order import order_by_value
+from nearfold.metrics.learning_rows import choose_rows
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
-from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, TUPLES
+from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, SAMPLED, TUPLES
 from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
 from nearfold.metrics.tuples import read_points
 from nearfold.notation import Array, Floats
 from nearfold.optim import minimise, warn_unless_converged
 from nearfold.run import one_blas_thread, random_state, reporting
+
+_MOST_WORK = 3e12  # products of all pairs in a hundred steps: some minutes
+_LEAST_ROWS = 10_000  # that are always compared in all pairs
 
 
 def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
@@ -67,14 +74,19 @@ class MLKR(MahalanobisMetric):
     preprocessor : array-like or callable, default=None
         Table (or function) in which ids given instead of rows are looked up.
     random_state : int, RandomState instance or None, default=None
-        Source of init="random".
+        Source of init="random", and of the sample (None is 0).
     trace_penalty : float, default=0.0
         Draws the metric towards low rank.
     rank : int or float in (0, 1], default=None
         Rank to which M is cut, or the share of its trace to keep.
+    max_samples : int or None, default=None
+        Learn from so many rows, drawn at random. None: all, but at most 10,000 or as many as can be
+        compared in all pairs a hundred times in some minutes.
 
     Attributes
     ----------
+    approximation_ : str or None
+        What the map was learned from, if not from all rows.
     objective_ : float
         The mean squared leave-one-out error.
     n_iter_ : int
@@ -103,8 +115,9 @@ class MLKR(MahalanobisMetric):
         "tol": [*NON_NEGATIVE, None],
         "max_iter": COUNT,
         "trace_penalty": NON_NEGATIVE,
+        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
     }
-    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED)
+    fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **SAMPLED)
 
     def __init__(
         self,
@@ -118,6 +131,7 @@ class MLKR(MahalanobisMetric):
         *,
         trace_penalty: float = 0.0,
         rank: int | float | None = None,
+        max_samples: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -128,6 +142,7 @@ class MLKR(MahalanobisMetric):
         self.random_state = random_state
         self.trace_penalty = trace_penalty
         self.rank = rank
+        self.max_samples = max_samples
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> MLKR:
@@ -148,10 +163,15 @@ class MLKR(MahalanobisMetric):
             raise InputError(
                 f"Input y contains NaN or inf (first in row {np.argmin(np.isfinite(y))})."
             )
-        require_blocks(len(X), r, X.dtype.itemsize, "MLKR")
         zero = np.zeros(len(X), dtype=np.int64)
+        most = max(_LEAST_ROWS, int((_MOST_WORK / (r + 8) / min(self.max_iter, 100)) ** 0.5))
+        chosen = choose_rows(
+            order_by_value(X, zero), np.array([0, len(X)]), self.max_samples, most, 2,
+            self.random_state, "MLKR",
+        )  # fmt: skip
+        order, self.approximation_ = chosen.order, chosen.note
+        require_blocks(len(order), r, X.dtype.itemsize, "MLKR")
         L = initial_map(init, X, zero, r, random_state(self.random_state))
-        order = order_by_value(X, zero)
         X = centre_in_order(X, order)
         targets = y[order] - y.mean()
         spread = float(np.abs(targets).max())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from nearfold.state import Sizes, flag, labels, list_of, number, require, text
+from nearfold.state import Sizes, flag, labels, list_of, number, optional, require, text
 
 Allowed = list[Any]
 
@@ -49,6 +49,7 @@ ITERATED: dict[str, Any] = {
 }
 RECORDED: dict[str, Any] = {**ITERATED, "history_": list_of(_NOT_NAN)}
 ENDED: dict[str, Any] = {**RECORDED, "end_": text()}
+SAMPLED: dict[str, Any] = {"approximation_": optional(text())}
 CLASSES: dict[str, Any] = {"classes_": labels("c")}
 FROM_TUPLES: dict[str, Any] = {**CLASSES, "learned_from_labels_": flag()}
 FROM_PAIRS: dict[str, Any] = {**FROM_TUPLES, "threshold_": _NOT_NAN}
