@@ -11,6 +11,7 @@ import nearfold
 from nearfold import PCA, Covariance, IncrementalPCA, LinearDiscriminantAnalysis
 from nearfold.blocks import ArrayRows, DaskRows
 from nearfold.errors import InputError, NearfoldWarning, NonFiniteError
+from nearfold.metrics.rca import RCA
 
 LDA = LinearDiscriminantAnalysis
 
@@ -52,6 +53,7 @@ FITS = {
     "PCA by factors": (lambda: PCA(3, svd_solver="full"), False),
     "IncrementalPCA": (lambda: IncrementalPCA(3), False),
     "Covariance": (lambda: Covariance(), False),
+    "RCA": (lambda: RCA(n_components=2), True),
     "LDA": (lambda: LDA(), True),
     "LDA, eigen": (lambda: LDA(solver="eigen", shrinkage=0.1), True),
 }

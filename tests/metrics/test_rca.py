@@ -227,9 +227,9 @@ def test_extreme_values_are_refused_or_right(scale):
 
 
 def test_memory_is_estimated_first():
-    X, chunk = chunklets(3000, 20)
+    X, chunk = chunklets(300, 300)
     nearfold.set_memory("1MB")
-    with pytest.raises(MemoryBudgetError, match="RCA of 3,000 rows"):
+    with pytest.raises(MemoryBudgetError, match="scatter matrix of 300 features"):
         RCA().fit(X, chunk)
 
 

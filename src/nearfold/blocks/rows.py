@@ -178,6 +178,12 @@ class ArrayRows(Rows):
         self.dtype = floating_dtype(self.X.dtype)
         self.feature_names = feature_names
 
+    def combined(self, function: Any, combine: Any, **options: Any) -> Any:
+        """One statistic of all blocks."""
+        blocks = self.blocks()
+        few = self.n_rows is not None and self.n_rows <= self.block_rows()
+        return combine_blocks(list(blocks) if few else blocks, function, combine, **options)
+
     def read(self) -> Iterator[Block]:
         """Slices of the array."""
         for span in self.spans(self.X.shape[0]):

@@ -40,6 +40,9 @@ def combine_blocks(
 ) -> Statistic:
     """The combined statistic of all blocks, by threads or by the executor given or in use."""
     executor = executor or current_executor()
+    if executor is None and isinstance(blocks, list) and len(blocks) == 1:
+        with one_blas_thread():  # not worth a pool of threads
+            return block_function(blocks[0])
     statistics: Iterable[Statistic] = (
         map_in_order(block_function, blocks, n_jobs=n_jobs, label=label, total=total)
         if executor is None

@@ -245,10 +245,12 @@ def _group_sum(X: Array, w: Array, group: Ints | None, n_groups: int) -> Floats:
     if group is None:
         return np.asarray(w.astype(X.dtype) @ X, dtype=np.float64).reshape(1, -1)
     m = len(w)
+    if n_groups <= 64:  # then BLAS is faster although most of its factors are zero
+        dense = np.zeros((n_groups, m), dtype=X.dtype)
+        dense[group, np.arange(m)] = w
+        return np.asarray(dense @ X, dtype=np.float64)
     cells = (w.astype(X.dtype), (group, np.arange(m)))
     member = sparse.csr_array(cells, shape=(n_groups, m))
-    if n_groups <= 64:  # then BLAS is faster although most of its factors are zero
-        return np.asarray(member.toarray() @ X, dtype=np.float64)
     return np.asarray(member @ X, dtype=np.float64)
 
 

@@ -11,11 +11,13 @@ d' = n_components < d, M is instead the best metric of that rank: the d' directi
 largest a^T S a / a^T C a, where S is the covariance of the p rows (Fisher's criterion), whitened.
 
 Steps
-  1. deviations of the rows from the means of their chunklets
-  2. whiten them: A with A^T C A = I, from their singular values (whitening.py)
+  1. a triangular factor R of p C, from the deviations of the rows from the means of their
+     chunklets, block by block (linalg/moments.py)
+  2. whiten: A with A^T C A = I, from the singular values of R (whitening.py)
   3. with n_components, the principal axes V of the rows in the whitened space; M = A V V^T A^T
 
-Cost: O(m d min(m, d)) time, memory for five tables of X's size in float64.
+Cost: O(m d^2) time, O(d^2) memory beside some blocks of rows; files and Dask tables are read in
+blocks.
 
 Departures. Directions in which rows differ but no chunklet does have weight 0 instead of an
 infinite one (M is the pseudo-inverse of C), and a warning says how many there are. metric-learn's
@@ -24,88 +26,97 @@ M is NaN or rounding there. RCA_Supervised draws fewer chunklets where there are
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 
-from nearfold.blocks import require_memory
+from nearfold.blocks import ArrayRows, Block, Rows, is_streamed
 from nearfold.errors import InputError, warn
-from nearfold.inputs import check_table
-from nearfold.linalg import thin_svd, triangular_factor
+from nearfold.inputs import refuse_bad_sums
+from nearfold.linalg import combine_triangles, require_scatter_memory, thin_svd
+from nearfold.linalg.moments import Grouping, Moments, table_moments, table_spread
 from nearfold.messages import Message
+from nearfold.methods.labelled_rows import count_labels, open_labelled
 from nearfold.metrics.drawing import draw_chunks
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
-from nearfold.metrics.preparation import centre, check_rank, rounding_of
+from nearfold.metrics.preparation import check_rank
 from nearfold.metrics.tuples import read_points
-from nearfold.metrics.whitening import whiten_factor
+from nearfold.metrics.whitening import centred_factor, rounding_of_rows, whiten_factor
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, random_state
 
 
-def number_chunklets(y: Array) -> tuple[Array, Ints]:
-    """The names of the chunklets, and each row's number among them; -1 for none."""
-    member = y >= 0 if y.dtype.kind in "iuf" else np.ones(len(y), dtype=bool)
-    names, number = np.unique(y[member], return_inverse=True)
-    if len(number) - len(names) == 0:
+def count_chunklets(rows: Rows) -> tuple[Array, Ints]:
+    """The names of the chunklets and their sizes; a negative number is no chunklet."""
+    sizes: Counter[Any] = Counter()
+    for found in rows.mapped(partial(count_labels, name="y")):
+        sizes.update(found)
+    names = np.array(sorted(name for name in sizes if isinstance(name, str) or not name < 0))
+    count = np.array([sizes[name] for name in names.tolist()], dtype=np.int64)
+    if len(names) == 0 or count.max() < 2:
         raise InputError(
             f"none of the {len(names)} chunklets has two rows, so nothing is known to be alike: "
             "give rows that belong together the same number (-1: no chunklet)."
         )
-    chunk = np.full(len(y), -1)
-    chunk[member] = number
-    return names, chunk
+    return names, count
 
 
-def deviate(Z: Floats, chunk: Ints) -> Floats:
-    """Rows in chunklets minus the mean of their chunklet, one chunklet after the other."""
-    order = np.argsort(chunk, kind="stable")
-    order = order[chunk[order] >= 0]
-    sizes = np.bincount(chunk[order])
-    D = Z[order]
-    mu = np.add.reduceat(D, np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
-    D -= np.repeat(mu, sizes, axis=0)
-    return D
+class Chunklets(Grouping):
+    """How the targets of a block become chunklets: rows of no chunklet have weight 0."""
+
+    def of(self, block: Block) -> tuple[Ints, Floats | None]:
+        """The chunklet of each row, and its weight."""
+        y = np.asarray(block.y)
+        number = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        member = self.classes[number] == y
+        return number, None if member.all() else member.astype(np.float64)
 
 
-def discriminate(A: Floats, Z: Floats, n_components: int | None) -> Floats:
-    """L (r, d) with M = L^T L: all of A, or its directions in which the rows Z vary most."""
+def discriminate(A: Floats, R: Floats, n_components: int | None) -> Floats:
+    """L (r, d) with M = L^T L: all of A, or its directions in which rows of factor R vary most."""
     if n_components is None or n_components >= A.shape[1]:
         return np.asarray(A.T)  # A A^T = C^{-1}
     with one_blas_thread():
-        R = triangular_factor((Z - Z.mean(axis=0)) @ A)
-        V = thin_svd(R, "the whitened rows")[2][:n_components]
+        V = thin_svd(R @ A, "the whitened rows")[2][:n_components]
     return np.asarray(V @ A.T)
 
 
-def learn_from_chunklets(X: Array, chunk: Ints, n_chunks: int, n_components: Any) -> Floats:
-    """L with M = L^T L, from rows and the number of each row's chunklet."""
-    m, d = X.shape
+def learn_from_chunklets(rows: Rows, names: Array, n_components: Any) -> Floats:
+    """L with M = L^T L, from rows whose targets name their chunklets."""
+    d = rows.n_features
     n_components = check_rank(n_components, d)
-    if n_components is not None and n_components < d and n_chunks < 2:
+    if n_components is not None and n_components < d and len(names) < 2:
         raise InputError(
             f"n_components={n_components}: the directions that tell chunklets apart can only "
             "be found from at least two chunklets; there is one."
         )
-    require_memory(
-        8 * (5 * m * d + 4 * d * d),
-        f"RCA of {m:,} rows and {d:,} columns",
-        "Reduce the columns with PCA first, or give fewer rows.",
-    )
-    Z, rounding = centre(X), rounding_of(X)
-    deviations = deviate(Z, chunk)
-    A = whiten_factor(deviations, len(deviations), rounding)
+    require_scatter_memory(d)
+    n, mean, total = table_spread(rows)
+    refuse_bad_sums(rows, total)
+    within = table_moments(rows, np.float64, grouping=Chunklets(names), factor=True)
+    rounding = rounding_of_rows(rows)
+    A = whiten_factor(within.triangle(), within.count.sum(), rounding)
     if A.shape[1] == 0:
         raise InputError("within every chunklet all rows are equal: there is no spread to use.")
-    lost = whiten_factor(Z, m, rounding).shape[1] - A.shape[1] if A.shape[1] < d else 0
-    if lost > 0:
-        warn(Message("warn.rca_lost", n=lost, of=d))
-    return discriminate(A, Z[chunk >= 0], n_components)
+    if A.shape[1] < d:
+        varies = whiten_factor(centred_factor(rows, mean, "RCA"), n, rounding).shape[1]
+        if varies > A.shape[1]:
+            warn(Message("warn.rca_lost", n=varies - A.shape[1], of=d))
+    return discriminate(A, between_factor(within), n_components)
+
+
+def between_factor(within: Moments) -> Floats:
+    """A triangular factor of the scatter of all rows in chunklets about their common mean."""
+    share = within.count / within.count.sum()
+    between = np.sqrt(within.count)[:, None] * (within.mean - share @ within.mean)
+    return combine_triangles(within.triangle(), between)
 
 
 _STATE = MahalanobisMetric.fitted_state.extended(**CLASSES)
@@ -152,17 +163,11 @@ class RCA(MahalanobisMetric):
         """
         if chunks is not None and y is not None:
             raise InputError("give the chunklets once: as y or as chunks.")
-        X, y = check_table(
-            self,
-            read_points(self, X),
-            reset=True,
-            y=chunks if y is None else y,
-            ensure_min_samples=2,
-        )
-        check_classification_targets(y)
-        names, chunk = number_chunklets(y)
-        self._set_map(learn_from_chunklets(X, chunk, len(names), self.n_components), X.dtype)
-        self.classes_ = names
+        y = chunks if y is None else y
+        given = X if is_streamed(X) and self.preprocessor is None else read_points(self, X)
+        rows, _, _ = open_labelled(self, given, y)
+        self.classes_, _ = count_chunklets(rows)
+        self._set_map(learn_from_chunklets(rows, self.classes_, self.n_components), rows.dtype)
         return self
 
 
@@ -226,7 +231,8 @@ class RCA_Supervised(MahalanobisMetric):
         n_chunks = self._count_chunks(label)
         random = random_state(self.random_state)
         chunk = draw_chunks(X, label, n_chunks, self.chunk_size, random)
-        self._set_map(learn_from_chunklets(X, chunk, n_chunks, self.n_components), X.dtype)
+        rows = ArrayRows(X).with_target(chunk)
+        self._set_map(learn_from_chunklets(rows, np.arange(n_chunks), self.n_components), X.dtype)
         return self
 
     def _count_chunks(self, label: Ints) -> int:
