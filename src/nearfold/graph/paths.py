@@ -75,9 +75,8 @@ def spread_nodes(graph: Graph, lengths: Floats, count: int) -> Ints:
     for i in steps(range(count), "landmarks"):
         if i > 0:
             nodes[i] = np.argmax(nearest)
-        source = np.int32(nodes[i])
-        lower_from(graph.first, graph.neighbours, lengths, source, nearest, order, parent)
-        nearest[source] = -1.0  # never twice, even among duplicates
+        lower_from(graph.first, graph.neighbours, lengths, nodes[i], nearest, order, parent)
+        nearest[nodes[i]] = -1.0  # never twice, even among duplicates
     return nodes
 
 
@@ -139,9 +138,7 @@ def tree_from(
 
     distance = np.empty(graph.n, dtype=lengths.dtype)
     order, parent = (np.empty(graph.n, dtype=np.int32) for _ in range(2))
-    reached = dijkstra(
-        graph.first, graph.neighbours, lengths, np.int32(source), distance, order, parent
-    )
+    reached = dijkstra(graph.first, graph.neighbours, lengths, source, distance, order, parent)
     return distance, order[:reached], parent
 
 

@@ -2,6 +2,9 @@
 
 The graph is symmetric and in compressed rows: the neighbours of node v are
 `neighbours[first[v]:first[v + 1]]`, at `lengths[...]`.
+
+NumPy makes and fills the arrays: in compiled code each kind of array that is made, and each
+assignment to a slice, takes a tenth of a second or more to compile.
 """
 
 from __future__ import annotations
@@ -11,21 +14,35 @@ from typing import Any
 import numpy as np
 
 from nearfold.kernels.compile import kernel
+from nearfold.notation import Array
 
 
-@kernel
 def lower_from(
-    first: Any, neighbours: Any, lengths: Any, source: Any, distance: Any, order: Any, parent: Any
-) -> int:
+    first: Array, neighbours: Array, lengths: Array, source: Any, distance: Array, order: Array,
+    parent: Array,
+) -> int:  # fmt: skip
     """Dijkstra's algorithm with a further source: `distance` (n,) becomes that to the nearest.
 
     Only nodes that are nearer to the new source are visited: a path through any other is no
-    shorter than that from the source before, also when rounded. A heap with four children per
-    node, each node in it at most once. Returns how many nodes were visited; they are in `order`.
+    shorter than that from the source before, also when rounded. Returns how many nodes were
+    visited; they are in `order`.
     """
-    n = first.shape[0] - 1
-    heap = np.empty(n, dtype=np.int32)
-    place = np.full(n, -1, dtype=np.int32)  # in the heap; -1: not seen yet, -2: settled
+    n = len(first) - 1
+    heap, place = np.empty(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
+    return int(
+        _settle(first, neighbours, lengths, np.int32(source), distance, order, parent, heap, place)
+    )
+
+
+@kernel
+def _settle(
+    first: Any, neighbours: Any, lengths: Any, source: Any, distance: Any, order: Any, parent: Any,
+    heap: Any, place: Any,
+) -> int:  # fmt: skip
+    """A heap with four children per node, each node in it at most once.
+
+    `place` is that in the heap; -1: not seen yet, -2: settled.
+    """
     distance[source] = 0.0
     heap[0] = source
     size = 1
@@ -74,35 +91,41 @@ def lower_from(
     return settled
 
 
-@kernel
 def dijkstra(
-    first: Any, neighbours: Any, lengths: Any, source: Any, distance: Any, order: Any, parent: Any
-) -> int:
+    first: Array, neighbours: Array, lengths: Array, source: Any, distance: Array, order: Array,
+    parent: Array,
+) -> int:  # fmt: skip
     """Distances (n,) from one source, nodes (n,) in the order they are settled, tree parents (n,).
 
     Returns how many nodes are reached; the others get inf, and their parent stays -1.
     """
-    distance[:] = np.inf
-    parent[:] = -1
+    distance.fill(np.inf)
+    parent.fill(-1)
     return lower_from(first, neighbours, lengths, source, distance, order, parent)
 
 
-@kernel
-def gather_sources(first: Any, neighbours: Any, lanes: int, reach: int) -> tuple[Any, Any]:
+def gather_sources(first: Array, neighbours: Array, lanes: int, reach: int) -> tuple[Array, Array]:
     """All nodes in groups of at most `lanes` that lie close together: balls grown breadth first.
 
     Returns the nodes, group by group, and where each group begins. A ball looks at no more than
     `reach` nodes, so that the last groups are rather small than wide.
     """
-    n = first.shape[0] - 1
-    grouped = np.empty(n, dtype=np.int32)
+    n = len(first) - 1
+    grouped, queue = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    taken, seen = np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     begins = np.empty(n + 1, dtype=np.int64)
-    taken = np.zeros(n, dtype=np.uint8)
-    seen = np.full(n, -1, dtype=np.int32)
-    queue = np.empty(n, dtype=np.int32)
+    groups = _grow_balls(first, neighbours, lanes, reach, grouped, begins, taken, seen, queue)
+    return grouped, begins[: groups + 1]
+
+
+@kernel
+def _grow_balls(
+    first: Any, neighbours: Any, lanes: Any, reach: Any, grouped: Any, begins: Any, taken: Any,
+    seen: Any, queue: Any,
+) -> int:  # fmt: skip
     filled = 0
     groups = 0
-    for seed in range(n):
+    for seed in range(taken.shape[0]):
         if taken[seed]:
             continue
         begins[groups] = filled
@@ -125,7 +148,7 @@ def gather_sources(first: Any, neighbours: Any, lanes: int, reach: int) -> tuple
                     tail += 1
         groups += 1
     begins[groups] = filled
-    return grouped, begins[: groups + 1]
+    return groups
 
 
 @kernel
@@ -140,9 +163,8 @@ def _lower(near: Any, far: Any, length: Any) -> Any:
     return better
 
 
-@kernel
 def relax_together(
-    first: Any, neighbours: Any, lengths: Any, sources: Any, distances: Any, rows: Any
+    first: Array, neighbours: Array, lengths: Array, sources: Array, distances: Array, rows: Array
 ) -> int:
     """Distances from several sources that lie close together, into `distances[rows]`.
 
@@ -151,23 +173,29 @@ def relax_together(
     node only if a neighbour improved since its last visit. It ends when nothing improves: the
     result is Dijkstra's to the last bit, because additions round the same. Returns the visits.
     """
-    n = first.shape[0] - 1
-    lanes = sources.shape[0]
+    n, lanes = len(first) - 1, len(sources)
     alone = np.empty(n, dtype=distances.dtype)
-    order = np.empty(n, dtype=np.int32)
-    position = np.empty(n, dtype=np.int32)  # in the order; doubles as the parents at first
+    order, position = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    # `position` in the order holds the parents at first.
     reached = dijkstra(first, neighbours, lengths, sources[0], alone, order, position)
-    for p in range(reached):
-        position[order[p]] = p
+    position[order[:reached]] = np.arange(reached, dtype=np.int32)
     field = np.full((n, lanes), np.inf, dtype=distances.dtype)
-    for v in range(n):  # `field[:, 0] = alone` would take 1.5 s longer to compile
-        field[v, 0] = alone[v]
-    waiting = np.zeros(reached, dtype=np.uint8)
-    start = reached
-    for lane in range(1, lanes):
-        field[sources[lane], lane] = 0.0
-        waiting[position[sources[lane]]] = 1
-        start = min(start, position[sources[lane]])
+    field[:, 0] = alone
+    field[sources[1:], np.arange(1, lanes)] = 0.0
+    waiting = np.zeros(reached, dtype=np.int32)
+    waiting[position[sources[1:]]] = 1
+    visits = _sweep(first, neighbours, lengths, order, position, waiting, field)
+    distances[rows] = field.T
+    return int(visits)
+
+
+@kernel
+def _sweep(
+    first: Any, neighbours: Any, lengths: Any, order: Any, position: Any, waiting: Any, field: Any
+) -> int:
+    """Relax nodes that wait, in order, as often as it takes."""
+    reached = waiting.shape[0]
+    start = 0
     visits = 0
     while start < reached:
         again = reached
@@ -186,9 +214,4 @@ def relax_together(
                     if q < p:
                         again = min(again, q)
         start = again
-    for a in range(0, n, 64):  # transposed in blocks that stay in the cache
-        for lane in range(lanes):
-            row = distances[rows[lane]]
-            for v in range(a, min(a + 64, n)):
-                row[v] = field[v, lane]
     return visits
