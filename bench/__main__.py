@@ -8,6 +8,7 @@ import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -51,6 +52,7 @@ def main() -> None:
         for line in run(job):
             lines.append(line)
             console.print(told(line), highlight=False)
+        write(Path(options.json), versions, lines)
     for line in metric_lines(options.only, path=options.data):
         lines.append(line)
         console.print(told(line), highlight=False)
@@ -72,16 +74,15 @@ def main() -> None:
         bounded += "\n" + compare_report(options.data, "4GB")
     console.print(bounded, highlight=False)
     console.print(table_of(lines))
-    path = Path(options.json)
+    write(Path(options.json), versions, lines, streamed=streamed, bounded=bounded)
+    console.print(f"written to {options.json}")
+
+
+def write(path: Path, versions: dict[str, Any], lines: list[Line], **reports: str) -> None:
+    """The results so far: what ends early is not lost."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "versions": versions,
-        "lines": [asdict(line) for line in lines],
-        "streamed": streamed,
-        "bounded": bounded,
-    }
+    content = {"versions": versions, "lines": [asdict(line) for line in lines], **reports}
     path.write_text(json.dumps(content, indent=2))
-    console.print(f"written to {path}")
 
 
 def told(line: Line) -> str:
