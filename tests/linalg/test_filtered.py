@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nearfold.linalg import filtered, inverse_iteration
+from nearfold.linalg import inverse_iteration
 from nearfold.linalg.filtered import bottom_by_filter, has_no_separators
 
 
@@ -29,7 +29,7 @@ def ring(n):
 def test_filtered_pairs_are_those_of_all_eigenvalues(k):
     W = random_walk(300)
     A = (sparse.eye_array(300) - W).tocsr()
-    values, V = bottom_by_filter(A, k, 1e-9)
+    values, V = bottom_by_filter(A, k, 1e-9, 20_000)
     s, Vt = np.linalg.svd(A.toarray())[1:]
     np.testing.assert_allclose(values, s[::-1][1 : k + 1] ** 2, rtol=1e-9)
     np.testing.assert_allclose(abs(np.sum(V * Vt[::-1][1 : k + 1].T, axis=0)), 1.0, rtol=1e-9)
@@ -45,9 +45,9 @@ def test_levels_tell_whether_there_are_separators():
 
 def test_eigenvalues_too_small_for_a_filter_are_left_to_the_factor(monkeypatch):
     W = ring(400)
-    monkeypatch.setattr(filtered, "_MOST_PRODUCTS", 2000)
-    assert bottom_by_filter((sparse.eye_array(400) - W).tocsr(), 2, 1e-9) is None
+    assert bottom_by_filter((sparse.eye_array(400) - W).tocsr(), 2, 1e-9, 2000) is None
     monkeypatch.setattr(inverse_iteration, "_FILTER_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_FILTER_PRODUCTS", 0)
     monkeypatch.setattr(inverse_iteration, "has_no_separators", lambda W: True)
     assert inverse_iteration.bottom_of_gram(W, 2, 1e-9).route == "sparse factor of I - W"
 
@@ -55,6 +55,9 @@ def test_eigenvalues_too_small_for_a_filter_are_left_to_the_factor(monkeypatch):
 def test_the_route_is_taken_and_agrees_with_the_factor(monkeypatch):
     W = random_walk(400, seed=1)
     monkeypatch.setattr(inverse_iteration, "_FILTER_ROWS", 0)
+    assert inverse_iteration.bottom_of_gram(W, 2, 1e-9).route == "sparse factor of I - W"  # cheap
+    monkeypatch.setattr(inverse_iteration, "_FILTER_PRODUCTS", 0)
+    monkeypatch.setattr(inverse_iteration, "_PRODUCT_WORK", 1e-3)
     ours = inverse_iteration.bottom_of_gram(W, 2, 1e-9)
     factor = inverse_iteration.bottom_of_gram(W, 2, 1e-9, "factor")
     assert ours.route == "Lanczos on a Chebyshev filter of M"
@@ -65,5 +68,6 @@ def test_the_route_is_taken_and_agrees_with_the_factor(monkeypatch):
 def test_the_budget_that_does_not_hold_a_basis_leaves_it_to_the_others(monkeypatch):
     W = random_walk(400, seed=1)
     monkeypatch.setattr(inverse_iteration, "_FILTER_ROWS", 0)
+    monkeypatch.setattr(inverse_iteration, "_FILTER_PRODUCTS", 0)
     monkeypatch.setattr(inverse_iteration, "filter_bytes", lambda *_: np.inf)
     assert inverse_iteration.bottom_of_gram(W, 2, 1e-9).route == "sparse factor of I - W"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from nearfold.blocks.cluster import is_dask
 from nearfold.blocks.dask_rows import DaskRows
 from nearfold.blocks.frames import FrameRows
 from nearfold.blocks.rows import ArrayRows, NpyRows, Rows
-from nearfold.blocks.tables import CsvRows, LazyRows, ParquetRows
+from nearfold.blocks.tables import CsvRows, LazyRows, ManyRows, ParquetRows, TableRows
 from nearfold.errors import InputError
 
 _SUFFIXES = (".npy", ".parquet", ".pq", ".csv", ".tsv")
@@ -21,11 +22,14 @@ _SUFFIXES = (".npy", ".parquet", ".pq", ".csv", ".tsv")
 def scan(source: Any, columns: list[str] | None = None) -> Rows:
     """Open a file (.npy, .parquet, .csv, .tsv) or a polars LazyFrame to be read in blocks.
 
-    Estimators that can stream accept the path itself; use `scan` to take some columns only.
+    Estimators that can stream accept the path itself; use `scan` to take some columns only. A
+    pattern such as "data/*.parquet" stands for all files of that name, in the order of their names.
     """
     if not isinstance(source, str | Path):
         return LazyRows(source, columns, "a lazy frame")
     path = Path(source)
+    if not path.exists() and has_magic(str(path)):
+        return _scan_many(str(path), columns)
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
     suffix = path.suffix.lower()
@@ -36,6 +40,16 @@ def scan(source: Any, columns: list[str] | None = None) -> Rows:
             raise InputError("a .npy file has no column names; slice the array instead.")
         return NpyRows(path)
     return _scan_table(path, suffix, columns)
+
+
+def _scan_many(pattern: str, columns: list[str] | None) -> Rows:
+    files = [scan(path, columns) for path in sorted(glob(pattern, recursive=True))]
+    tables = [file for file in files if isinstance(file, TableRows)]
+    if not files:
+        raise InputError(f"no file is called {pattern}.")
+    if len(tables) < len(files):
+        raise InputError(f"{pattern}: several files are read together if their columns have names.")
+    return tables[0] if len(tables) == 1 else ManyRows(tables, pattern)
 
 
 def _scan_table(path: Path, suffix: str, columns: list[str] | None) -> Rows:

@@ -142,6 +142,51 @@ class CsvRows(TableRows):
             yield batch.select(self._columns())
 
 
+class ManyRows(NamedRows):
+    """The rows of several files with the same columns, one file after the other."""
+
+    def __init__(self, files: list[TableRows], source: str) -> None:
+        first = files[0]
+        for other in files[1:]:
+            missing = [name for name in first.schema if name not in other.schema]
+            if missing or len(other.schema) != len(first.schema):
+                raise InputError(
+                    f"{other.describe()} has other columns than {first.describe()}: "
+                    f"{missing or [name for name in other.schema if name not in first.schema]}."
+                )
+        self._files, self._source = files, source
+        single = all(file.dtype == np.float32 for file in files)
+        counts = [file.n_rows for file in files]
+        self.n_rows = None if None in counts else sum(n or 0 for n in counts)
+        self.schema = first.schema
+        vars(self).update(self._facts(self.schema))
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def _with_columns(self, schema: dict[str, Any], target: str | None = None) -> Any:
+        files = [file.select(list(schema), target) for file in self._files]
+        return self._changed(
+            schema=schema,
+            target_column=target,
+            _files=files,
+            feature_names=list(schema),
+            n_features=len(schema),
+        )
+
+    def read(self) -> Iterator[Block]:
+        """The blocks of each file, numbered on."""
+        start = 0
+        for file in self._files:
+            seen = 0
+            for block in file.read():
+                seen = block.start + len(block.X)
+                yield Block(block.X.astype(self.dtype, copy=False), start + block.start, block.y)
+            start += seen
+
+    def describe(self) -> str:
+        """What the source is."""
+        return f"{self._source} ({len(self._files)} files)"
+
+
 def whole_rows(path: Path, size: int) -> Iterator[bytes]:
     """The file without its header, in chunks of about `size` bytes that end at row ends.
 

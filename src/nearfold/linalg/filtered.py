@@ -10,9 +10,10 @@ brings them out. With M's spectrum in [0, b] and a cut a,
 is 1 at 0, decreases to the cut, and is below 1 / cosh(2 q sqrt(a / b)) beyond it. Lanczos (ARPACK)
 on p(M) needs about as many products as on M, but keeps and orthogonalises one vector where that
 has q of them (Zhou, Saad, Tiago and Chelikowsky, 2006). The number of products hardly depends on
-q and a (6,000 to 20,000 on these rows, for q from 120 to 700).
+q and a (8,000 to 40,000 for 20,000 to 70,000 rows of images and signals).
 
-Given up, with None, where it takes too many products: the factor is for those.
+Given up, with None, where it takes more products than a factor costs; not tried where a factor
+costs few (inverse_iteration.py).
 
 Memory: some forty vectors. Deterministic.
 """
@@ -30,9 +31,8 @@ from nearfold.notation import Floats
 
 _PROBE = 300  # steps of Lanczos that tell where to cut
 _EDGE = 1.6  # q sqrt(a / b)
-_LEAST_CUT = 6e-5  # a / b: a smaller one makes a step of Lanczos longer, and saves none
+_LEAST_CUT = 1e-5  # a / b: a smaller one makes a step of Lanczos longer, and saves few
 _BASIS = 40  # vectors that Lanczos keeps
-_MOST_PRODUCTS = 30_000  # beyond, eigenvalues are so small that a factor is better
 _WIDE = 1 / 8  # share of all nodes in one level of a breadth-first search
 
 
@@ -113,15 +113,18 @@ class _Products:
         return np.asarray(now - now.mean())
 
 
-def bottom_by_filter(A: Any, k: int, tol: float) -> tuple[Floats, Floats] | None:
-    """The k smallest eigenpairs of A^T A but for the constant vector, A 1 = 0; or None."""
+def bottom_by_filter(A: Any, k: int, tol: float, most: float) -> tuple[Floats, Floats] | None:
+    """The k smallest eigenpairs of A^T A but for the constant vector, A 1 = 0.
+
+    None, if they take more than `most` products.
+    """
     M = _Products(A)
     smallest, largest = M.ends()
     cut = min(max(2 * smallest, _LEAST_CUT * largest), largest / 4)
     degree = int(np.ceil(_EDGE * np.sqrt(largest / cut)))
 
     def apply(v: Floats) -> Floats:
-        if M.count > _MOST_PRODUCTS:
+        if M.count > most:
             raise _TooManyError
         return M.filter(np.ravel(v), cut, largest, degree)
 

@@ -45,7 +45,9 @@ _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
 MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
 _SURE_ROWS = 2000  # up to here a factor is cheap however it fills
 _SVD_ROWS = 800  # up to here a singular I - W that cannot be grounded is decomposed densely
-_FILTER_ROWS = 10_000  # from here on a graph without separators is cheaper solved without a factor
+_FILTER_ROWS = 10_000  # from here on a graph without separators may be solved without a factor
+_PRODUCT_WORK = 20.0  # multiplications of a factor in the time of a product, per entry of I - W
+_FILTER_PRODUCTS = 15_000  # a factor that costs more of them is worth the trial of a filter
 _RESTART = 100  # vectors GMRES keeps
 _FILL = 10  # of the incomplete factor, beside the entries of the matrix
 _PATTERN = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
@@ -110,9 +112,10 @@ class _Solver:
     `choice`: "factor" (refused beyond the budget), "gmres", or "auto", a factor if it fits.
     """
 
-    def __init__(self, G: Any, choice: str) -> None:
+    def __init__(self, G: Any, choice: str, size: tuple[float, float] | None = None) -> None:
         self.converged = True
         self.approximation: str | None = None
+        self._size = size  # of the factor, if it has been counted
         self.direct = choice != "gmres" and self._is_cheap(G, refuse=choice == "factor")
         try:
             if self.direct:
@@ -130,7 +133,7 @@ class _Solver:
         n, budget = G.shape[0], get_memory()
         if n <= _SURE_ROWS and _ENTRY_BYTES / 2 * n * n < budget / 2:
             return True
-        needed, work = factor_size(G)
+        needed, work = self._size or factor_size(G)
         if refuse:
             advice = "Use eigen_solver='gmres' or 'auto'."
             require_memory(2 * needed, "A sparse factor and its work space", advice)
@@ -173,15 +176,18 @@ def bottom_of_gram(
     n = W.shape[0]
     A = (sparse.eye_array(n, format="csr") - W).tocsr()
     classes = closed_classes(W)
+    grounds, size = _choose_grounds(W, classes), None
+    G = _ground(A, grounds)
     if choice == "auto" and len(classes) == 1 and _suits_filter(W, k):
-        filtered = bottom_by_filter(A, k, tol)
+        size = factor_size(G)
+        most = size[1] / (_PRODUCT_WORK * A.nnz)
+        filtered = bottom_by_filter(A, k, tol, most) if most > _FILTER_PRODUCTS else None
         if filtered is not None:
             return BottomPairs(*filtered, 0, "Lanczos on a Chebyshev filter of M")
-    grounds = _choose_grounds(W, classes)
     unit = np.zeros((n, len(grounds)))
     unit[grounds, np.arange(len(grounds))] = 1.0
     try:
-        solver = _Solver(_ground(A, grounds), choice)
+        solver = _Solver(G, choice, size)
         raw = np.column_stack([solver.solve(u) for u in unit.T])
         regular = np.linalg.norm(A @ raw) <= 1e-6 * np.linalg.norm(raw)
     except SolverError:
