@@ -1,0 +1,1 @@
+"""Tests on a Dask cluster of two workers."""
