@@ -24,7 +24,7 @@ from scipy import sparse
 from nearfold.blocks.cluster import KilledError, UnreadableError, compute, is_dask, shared, task
 from nearfold.blocks.executor import Executor
 from nearfold.blocks.frames import FrameRows, NamedRows
-from nearfold.blocks.lazy import whole_rows
+from nearfold.blocks.lazy import example_of, whole_rows
 from nearfold.blocks.memory import require_memory
 from nearfold.blocks.rows import ArrayRows, Block, Rows, floating_dtype
 from nearfold.blocks.work import combine_pairwise
@@ -110,7 +110,7 @@ class DaskRows(NamedRows):
 
     parts: tuple[Part, ...]
     schema: dict[str, Any]
-    _block_share = ArrayRows._block_share
+    block_share = ArrayRows.block_share
 
     def __init__(self, X: Any) -> None:
         X, meta = _as_table(X)
@@ -230,9 +230,9 @@ class DaskRows(NamedRows):
 
 def _as_table(X: Any) -> tuple[Any, Any]:
     """X with whole rows, and an empty example of its values."""
-    if not hasattr(X, "_meta") or getattr(X, "ndim", 0) != 2:
+    if getattr(X, "ndim", 0) != 2:
         raise InputError(Message("cluster.no_table", kind=type(X).__name__))
-    return whole_rows(X) if _is_array(X) else X, X._meta
+    return whole_rows(X) if _is_array(X) else X, example_of(X)
 
 
 def _values(X: Any) -> list[Any]:
@@ -289,7 +289,7 @@ def _vector(values: Any, lengths: list[int]) -> Any:
     """A Dask array or series as an array whose chunks have these lengths."""
     from dask.array import concatenate, from_delayed
 
-    dtype = np.asarray(values._meta).dtype
+    dtype = np.asarray(example_of(values)).dtype
     pieces = (
         from_delayed(task(np.asarray, piece), (length,), dtype)
         for piece, length in zip(_values(values), lengths, strict=True)

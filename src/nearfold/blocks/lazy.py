@@ -81,6 +81,17 @@ def whole_rows(X: Any) -> Any:
     return X
 
 
+def example_of(X: Any) -> Any:
+    """Nothing of what a Dask array, frame or series holds: its type, columns and dtypes."""
+    if hasattr(X, "chunks"):
+        from dask.array.utils import meta_from_array
+
+        return meta_from_array(X)
+    from dask.dataframe.utils import make_meta
+
+    return make_meta(X)
+
+
 class Call:
     """A method with its arguments, applied to the rows of a block."""
 
@@ -147,7 +158,7 @@ def _of_frame(estimator: Any, call: Call, X: Any) -> Any:
     """A frame or series with the index of X; two arrays, where the method has two results."""
     import pandas as pd
 
-    row = pd.DataFrame(np.ones((1, len(X.columns))), columns=X._meta.columns).astype(X._meta.dtypes)
+    row = pd.DataFrame(np.ones((1, len(X.columns))), columns=X.columns).astype(X.dtypes)
     example = call(estimator, row)
     if isinstance(example, tuple):
         raise InputError(Message("cluster.no_frame", name=call.method))

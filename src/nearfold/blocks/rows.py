@@ -63,7 +63,7 @@ class Rows:
     dtype: np.dtype[Any]
     weights: Floats | None = None
     target: Array | None = None
-    _block_share = 1  # blocks, in units of BLOCK_BYTES
+    block_share = 1  # blocks, in units of BLOCK_BYTES
 
     def blocks(self, target: str | None = None) -> Iterator[Block]:
         """The blocks in order; `target` names a column to deliver as y instead of X."""
@@ -129,7 +129,7 @@ class Rows:
     def block_rows(self) -> int:
         """Rows in a block, from the width of a row."""
         row_bytes = max(1, self.n_features) * self.dtype.itemsize
-        return max(16, self._block_share * BLOCK_BYTES // row_bytes)
+        return max(16, self.block_share * BLOCK_BYTES // row_bytes)
 
     def spans(self, n_rows: int) -> list[slice]:
         """Consecutive slices of equal length that cover `n_rows` rows.
@@ -168,7 +168,7 @@ class Rows:
 class ArrayRows(Rows):
     """Rows of an ndarray, a memmap or a SciPy sparse matrix."""
 
-    _block_share = 2  # slices of what is in memory anyway: larger ones cost nothing
+    block_share = 2  # slices of what is in memory anyway: larger ones cost nothing
 
     def __init__(self, X: Any, feature_names: list[str] | None = None) -> None:
         self.X = X.tocsr() if sparse.issparse(X) else X

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from nearfold.blocks.executor import Executor, current_executor
 from nearfold.errors import InputError
-from nearfold.run import map_in_order, one_blas_thread
+from nearfold.run import map_in_order, one_blas_thread, reporter
 
 Item = TypeVar("Item")
 Statistic = TypeVar("Statistic")
@@ -42,7 +42,9 @@ def combine_blocks(
     executor = executor or current_executor()
     if executor is None and isinstance(blocks, list) and len(blocks) == 1:
         with one_blas_thread():  # not worth a pool of threads
-            return block_function(blocks[0])
+            only = block_function(blocks[0])
+        reporter()(label, 1, total)
+        return only
     statistics: Iterable[Statistic] = (
         map_in_order(block_function, blocks, n_jobs=n_jobs, label=label, total=total)
         if executor is None
