@@ -9,9 +9,12 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from nearfold import PCA
+from nearfold import PCA, NearestNeighbors
 from nearfold.errors import BlockError, Cancelled
 from nearfold.run import progress
+
+# What a dying worker leaves open, Dask's event loop complains of when it is collected.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 DEATHS = {
     "exit": lambda: os._exit(1),
@@ -45,11 +48,13 @@ def mortal():
     import dask
     from distributed import Client, LocalCluster
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), LocalCluster(
-        2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
-        silence_logs=60,
-    ) as cluster, Client(cluster) as client:  # fmt: skip
-        yield client
+    patient = {"distributed.comm.timeouts.connect": "60s", "distributed.comm.timeouts.tcp": "60s"}
+    with dask.config.set(patient):
+        cluster = LocalCluster(
+            2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=60
+        )
+        with cluster, Client(cluster, timeout="60s") as client:
+            yield client
 
 
 @pytest.mark.parametrize("how", DEATHS)
@@ -60,6 +65,16 @@ def test_a_fit_outlives_a_worker(how, mortal, tmp_path):
     assert (tmp_path / "died").exists()
     np.testing.assert_array_equal(found.components_, expected.components_)
     np.testing.assert_array_equal(found.explained_variance_, expected.explained_variance_)
+
+
+def test_a_search_outlives_a_worker(mortal, tmp_path):
+    """One dies while indexes are built, another after: theirs are built again elsewhere."""
+    X = table()
+    expected = NearestNeighbors(n_neighbors=4).fit(X).kneighbors(X[:100])
+    search = NearestNeighbors(n_neighbors=4).fit(deadly(X, "SIGKILL", tmp_path / "died"))
+    np.testing.assert_array_equal(search.kneighbors(X[:100])[1], expected[1])
+    mortal.restart_workers(list(mortal.scheduler_info(n_workers=-1)["workers"])[:1])
+    np.testing.assert_array_equal(search.kneighbors(X[:100])[1], expected[1])
 
 
 def test_a_block_that_kills_every_worker_is_named(mortal):

@@ -180,7 +180,7 @@ class DaskRows(NamedRows):
             behind = part.values.dask.cull([part.values.key])
             if key == made.key or key in map(str, behind):
                 return part.describe(i)
-        return key
+        return f"a task on {self.describe()}"
 
     def _name_unreadable(self) -> None:
         """Read the parts one by one, and raise an error that names the first that fails."""
