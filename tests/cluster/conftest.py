@@ -11,7 +11,7 @@ import pytest
 def cluster():
     from distributed import LocalCluster
 
-    quiet = {"distributed.comm.timeouts.connect": "20s", "logging.distributed": "critical"}
+    quiet = {"distributed.comm.timeouts.connect": "60s", "logging.distributed": "critical"}
     with dask.config.set(quiet), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with LocalCluster(
