@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from nearfold.blocks.cluster import KilledError, UnreadableError, compute, is_dask, shared, task
-from nearfold.blocks.executor import Executor
 from nearfold.blocks.frames import FrameRows, NamedRows
 from nearfold.blocks.lazy import example_of, whole_rows
 from nearfold.blocks.memory import require_memory
@@ -93,16 +93,9 @@ def statistic_of_part(
     return combine_pairwise(map(function, reader.blocks(values, start, y, weights)), combine)
 
 
-def results_of_part(
-    values: Any,
-    start: int,
-    y: Any,
-    weights: Any,
-    reader: Reader,
-    function: Callable[[Block], Statistic],
-) -> list[Statistic]:
-    """The function of each block of a part."""
-    return [function(block) for block in reader.blocks(values, start, y, weights)]
+def listed(block: Block, function: Callable[[Block], Statistic]) -> list[Statistic]:
+    """The function of a block, as a list to be joined with others."""
+    return [function(block)]
 
 
 class DaskRows(NamedRows):
@@ -194,25 +187,16 @@ class DaskRows(NamedRows):
                     Message("cluster.failed", block=part.describe(i), reason=said)
                 ) from reason
 
-    def combined(
-        self,
-        function: Callable[[Block], Statistic],
-        combine: Callable[[Statistic, Statistic], Statistic],
-        *,
-        label: str = "reading",
-        total: int | None = None,
-        executor: Executor | None = None,
-    ) -> Statistic:
+    def combined(self, function: Any, combine: Any, *, label: str = "reading", **local: Any) -> Any:
         """One statistic of all blocks, joined on the cluster: only the last comes here."""
         statistics = self.tasks(statistic_of_part, function, combine)
         joined = combine_pairwise(statistics, partial(task, combine))
-        result: Statistic = self.run([joined], label, of=statistics)[0]
-        return result
+        return self.run([joined], label, of=statistics)[0]
 
     def mapped(self, function: Callable[[Block], Statistic]) -> Iterable[Statistic]:
         """`function` of each block, in order: small results, for they all come here."""
-        found = self.run(self.tasks(results_of_part, function))
-        return [result for results in found for result in results]
+        found: list[Statistic] = self.combined(partial(listed, function=function), add)
+        return found
 
     def read(self) -> Iterator[Block]:
         """Refused: the blocks stay where they are."""
