@@ -53,7 +53,8 @@ from nearfold.neighbors.sketch import Sketch, Sketcher
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import PerThread, map_in_order, thread_count
 
-_QUERY_TILE = 128  # its products stay in a core's cache
+_QUERY_TILE = 512  # queries, at the most: fewer, and the rows are read too often
+_LEAST_TILE, _LEAST_TILES = 64, 16  # of few queries, so that every thread has work
 _SEEDS = 2  # groups, the nearest ones, that give a query its first threshold
 _BATCH_CELLS = 2**20  # values of the queries sketched at a time
 _FOUND = 2**18  # pairs within a radius, found before they are put away
@@ -80,23 +81,23 @@ class PrunedIndex:
         """What the sketches of the rows take."""
         return float(sum(part.nbytes for part in self.groups[1:-1]))
 
-    def _query_tiles(self, Q: Array | None) -> Iterator[tuple[Ints, Ints, Sketch]]:
+    def _query_tiles(self, Q: Array | None, size: int) -> Iterator[tuple[Ints, Ints, Sketch]]:
         """(rows of Q, rows of X that they are or -1, sketches) of near queries, tile by tile.
 
         The index's own rows if Q is None.
         """
         if Q is None:
-            for place in spans(len(self.X), _QUERY_TILE):
+            for place in spans(len(self.X), size):
                 own = self.groups.row_of[place]
                 yield own, own, self._own_sketch(place)
             return
-        for batch in spans(Q.shape[0], max(_QUERY_TILE, _BATCH_CELLS // self.sketcher.width)):
+        for batch in spans(Q.shape[0], max(size, _BATCH_CELLS // self.sketcher.width)):
             sketch = self.sketcher.sketch(Q[batch], self.n_jobs)
             order = np.arange(len(sketch.psi))
-            if len(order) > _QUERY_TILE:
+            if len(order) > size:
                 near = nearest_centre(sketch.psi, self.centres.astype(np.float32))
                 order = np.argsort(near, kind="stable")
-            for tile in spans(len(order), _QUERY_TILE):
+            for tile in spans(len(order), size):
                 chosen = order[tile]
                 nobody = np.full(len(chosen), -1)
                 yield chosen + batch.start, nobody, sketch.take(chosen)
@@ -186,7 +187,8 @@ class PrunedIndex:
         return pairs.sorted()
 
     def _over_tiles(self, search: Any, Q: Array | None, m: int) -> Iterator[Any]:
-        tiles, total = self._query_tiles(Q), -(-m // _QUERY_TILE)
+        size = min(_QUERY_TILE, max(_LEAST_TILE, m // _LEAST_TILES))
+        tiles, total = self._query_tiles(Q, size), -(-m // size)
         if total == 1:  # not worth a pool of threads
             return map(search, tiles)
         return map_in_order(search, tiles, n_jobs=self.n_jobs, label="neighbours", total=total)
