@@ -57,9 +57,7 @@ _QUERY_TILE = 512  # queries, at the most: fewer, and the rows are read too ofte
 _LEAST_TILE, _LEAST_TILES = 64, 16  # of few queries, so that every thread has work
 _SEEDS = 2  # groups, the nearest ones, that give a query its first threshold
 _BATCH_CELLS = 2**20  # values of the queries sketched at a time
-_FOUND = (
-    _QUERY_TILE * ROW_TILE
-)  # pairs within a radius, found before they are put away: a tile must fit
+_FOUND = _QUERY_TILE * ROW_TILE  # pairs within a radius kept at a time: those of a tile must fit
 
 
 class PrunedIndex:
