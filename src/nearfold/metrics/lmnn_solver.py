@@ -7,7 +7,9 @@ A round that has converged is the last one if the two agree to `tol`. So the
 end is one of the full objective, whose value there is known exactly.
 
 Where a list is of no use, because the round made the full objective worse or because too many pairs
-are within reach, the next round minimises the full loss, until a check finds a list again.
+are within reach, the next round minimises the full loss, until a check finds a list again. Where
+that gets no lower either, the hinges of the loss meet, and gradients are sampled around for a way
+down (optim/gradient_sampling.py); if there is none worth a step, it is the end.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 
 from nearfold.metrics.impostors import Candidates
 from nearfold.notation import Floats
-from nearfold.optim import OptimizationResult, minimise
+from nearfold.optim import OptimizationResult, descend, minimise
 
 Loss = Callable[[Floats, Candidates | None], tuple[float, Floats]]
 Find = Callable[[Floats], Candidates | None]
@@ -119,7 +121,11 @@ def minimise_in_rounds(
             return OptimizationResult(L, value, True, reason, len(history), history)
         if not better:
             if listed is None:
-                reason = "no step lowers the objective any more"
-                break
+                lower, there = descend(lambda x: loss(x, find(x)), L, value)
+                history.append(lower)
+                if value - lower <= tol * max(abs(value), 1.0):
+                    reason = "no direction lowers the objective any more"
+                    return OptimizationResult(there, lower, True, reason, len(history), history)
+                L, value = there, lower
             listed = None
     return OptimizationResult(L, value, False, reason, len(history), history)
