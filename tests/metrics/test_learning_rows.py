@@ -1,13 +1,13 @@
-"""LMNN and MLKR learned from a sample of the rows."""
+"""Metric learners learned from a sample of the rows."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 import nearfold
-from nearfold import LMNN, MLKR, KNeighborsClassifier
+from nearfold import LFDA, LMNN, MLKR, SCML, KNeighborsClassifier
 from nearfold.errors import ApproximationWarning
-from nearfold.metrics import lmnn, mlkr
+from nearfold.metrics import lfda, lmnn, mlkr, scml
 from nearfold.metrics.learning_rows import choose_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearfold.errors.NotConvergedWarning")
@@ -33,11 +33,19 @@ def test_all_rows_are_taken_where_they_are_few():
     assert (chosen.order is order, chosen.note) == (True, None)
 
 
-@pytest.mark.parametrize("learner", [LMNN(n_components=5), MLKR(n_components=2)])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LMNN(n_components=5, max_iter=2),
+        MLKR(n_components=2, max_iter=2),
+        LFDA(n_components=5),
+        SCML(n_basis=100, basis="lda"),
+    ],
+)
 def test_the_order_of_the_rows_does_not_change_the_sample(learner):
     X, y = digits(400)
     turn = np.random.default_rng(0).permutation(len(X))
-    learner.set_params(max_samples=200, random_state=3, max_iter=2)
+    learner.set_params(max_samples=200, random_state=3)
     M = learner.fit(X, y).get_mahalanobis_matrix()
     assert learner.approximation_.startswith("learned from 20")
     again = learner.fit(X[turn], y[turn]).get_mahalanobis_matrix()
@@ -47,7 +55,9 @@ def test_the_order_of_the_rows_does_not_change_the_sample(learner):
 def test_many_rows_are_learned_from_a_sample_and_said(monkeypatch):
     monkeypatch.setattr(lmnn, "_MOST_ROWS", 500)
     X, y = digits()
-    with pytest.warns(ApproximationWarning, match=r"take hours for 1,200: .* drawn at random"):
+    with pytest.warns(
+        ApproximationWarning, match=r"all 1,200 rows would take hours.* drawn at random"
+    ):
         some = LMNN(n_components=10, max_iter=100).fit(X, y)
     pinned = LMNN(n_components=10, max_iter=100, max_samples=500).fit(X, y)
     np.testing.assert_array_equal(some.components_, pinned.components_)
@@ -65,10 +75,30 @@ def test_mlkr_of_many_rows(monkeypatch):
     monkeypatch.setattr(mlkr, "_MOST_WORK", 1.0)
     monkeypatch.setattr(mlkr, "_LEAST_ROWS", 300)
     X = np.random.default_rng(0).normal(size=(900, 4))
-    with pytest.warns(ApproximationWarning, match="MLKR compares all pairs"):
+    with pytest.warns(ApproximationWarning, match="MLKR of all 900 rows"):
         model = MLKR(n_components=1).fit(X, np.sin(X[:, 0]))
     assert model.approximation_ == "learned from 300 of 900 rows, drawn at random"
     assert np.abs(model.components_[0]).argmax() == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "value", "learner"),
+    [
+        (lfda, "_MOST_WORK", 1e6, LFDA(n_components=9)),
+        (scml, "_MOST_CELLS", 40_000, SCML(n_basis=100, basis="lda", random_state=0)),
+    ],
+)
+def test_a_sample_of_each_class_is_enough(monkeypatch, module, limit, value, learner):
+    X, y = digits()
+    whole = learner.fit(X, y).transform(X)
+    assert learner.approximation_ is None
+    monkeypatch.setattr(module, limit, value)
+    with pytest.warns(ApproximationWarning, match="drawn at random"):
+        learner.fit(X, y)
+    assert learner.approximation_.endswith("of 1,200 rows, drawn at random")
+    near = [KNeighborsClassifier(3).fit(Z[:900], y[:900]).score(Z[900:], y[900:])
+            for Z in (whole, learner.transform(X))]  # fmt: skip
+    assert near[1] > near[0] - 0.08
 
 
 def test_sampled_learners_are_saved(tmp_path):

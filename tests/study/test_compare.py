@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.datasets import load_iris, make_swiss_roll
+from sklearn.datasets import load_digits, load_iris, make_swiss_roll
 from sklearn.metrics import roc_auc_score
 
 import nearfold
@@ -14,6 +14,7 @@ from nearfold import compare
 from nearfold.columns.cells import cells_of_array
 from nearfold.errors import Cancelled, InputError, NearfoldWarning
 from nearfold.run import reporter
+from nearfold.study import learner
 from nearfold.study.candidates import all_candidates, pick_candidates
 from nearfold.study.folds import split_rows
 from nearfold.study.question import Question, Status, Task
@@ -552,3 +553,26 @@ def test_words_for_missing_values_can_be_given_in_python(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(["a,y", *lines]))
     found = compare(tmp_path / "t.csv", label="y", na=["none"], methods=["PCA"], n_repeats=1)
     assert set(found.judge.classes) == {"a", "b"}
+
+
+def test_neighbours_can_be_searched_approximately(monkeypatch):
+    asked = []
+    exact = learner.build_index
+
+    def noted(X, **how):
+        asked.append(how.get("recall"))
+        return exact(X, **how)
+
+    monkeypatch.setattr(learner, "build_index", noted)
+    X, y = load_digits(return_X_y=True)
+    options = {"methods": ["PCA", "Isomap"], "n_components": 8, "n_repeats": 1, "set_aside": False}
+    plain = compare(X[:600], y[:600], **options)
+    assert set(asked) == {None}
+    asked.clear()
+    near = compare(X[:600], y[:600], recall=0.9, **options)
+    assert set(asked) == {0.9}
+    assert any("certified recall of 0.9" in str(note) for note in near.notices)
+    before, after = (found.leaderboard()["score"] for found in (plain, near))
+    np.testing.assert_allclose(after, before, atol=0.03)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        compare(X, y, recall=1.5)

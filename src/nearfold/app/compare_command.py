@@ -57,6 +57,7 @@ _EXAMPLES = (
 @option("--repeats", type=int)
 @option("--time", "time_limit", metavar="TIME", default="15m", show_default=True)
 @option("--points", default=100_000, show_default=True)
+@option("--recall", metavar="VALUE", type=click.FloatRange(0, 1, min_open=True, max_open=True))
 @SEED
 @talking_options
 def compare(data: str, **options: Any) -> None:
@@ -132,6 +133,7 @@ def _question(options: dict[str, Any]) -> Any:
         n_repeats=options["repeats"],
         time_budget=as_seconds(options["time_limit"]),
         max_points=options["points"],
+        recall=options["recall"],
         random_state=options["seed"],
     )
 

@@ -1,6 +1,7 @@
 """The rows that a map is learned from: all, or a sample where pairs of all rows are too many.
 
-Not a learner but a stage of LMNN and MLKR, whose cost grows with the square of the rows. A map of
+Not a learner but a stage of those that compare all pairs of rows (LMNN, MLKR, LFDA) or hold all
+rows along thousands of bases (SCML). A map of
 r x d numbers needs no million rows; NCA, which can be learned from batches, has no use for it.
 """
 

@@ -22,6 +22,7 @@ Steps
   3. whiten S_w; the axes are the eigenvectors of S_b there
 
 Cost: O(d sum m_c^2) time; memory for a few blocks of rows of A, never all of it, and O(d^2).
+Where that is too much, S_w and S_b are those of a sample of each class.
 
 Departures. Directions in which rows differ but S_w vanishes (fewer rows than columns) are left out,
 with a warning; constant columns are left out without one. Where the k-th neighbour is a copy of the
@@ -48,10 +49,13 @@ from sklearn.utils._param_validation import StrOptions
 from nearfold.blocks import require_memory, spans
 from nearfold.errors import InputError, warn
 from nearfold.linalg import square_norms, squared_distances, top_eigenpairs
+from nearfold.linalg.row_order import order_by_value
 from nearfold.messages import Message
 from nearfold.metrics.labels import read_labels
+from nearfold.metrics.learning_rows import LearningRows, choose_rows
 from nearfold.metrics.mahalanobis import MahalanobisMetric
-from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
+from nearfold.metrics.pair_blocks import groups_of
+from nearfold.metrics.parameters import CLASSES, COMMON, COUNT, MAX_SAMPLES, SAMPLED
 from nearfold.metrics.preparation import centre, check_rank, rounding_of
 from nearfold.metrics.whitening import whiten_scatter
 from nearfold.neighbors import build_index
@@ -60,6 +64,8 @@ from nearfold.run import map_in_order, one_blas_thread, thread_count
 
 _CELLS = 2**20  # of the affinities, held by one task
 _FEW = 2**20  # products for all distances in a class: fewer are done before an index is built
+_MOST_WORK = 2**40  # products for the affinities of all pairs in a class: a minute or two
+_PER_PAIR = 100  # products that take as long as the exponential of one affinity
 EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 
 
@@ -176,9 +182,16 @@ class LFDA(MahalanobisMetric):
         What the axes are: scaled by the roots of their eigenvalues, orthonormal, or as they are.
     preprocessor : array-like or callable, default=None
         Table (or function) in which ids given instead of rows are looked up.
+    max_samples : int or None, default=None
+        Learn from so many rows, drawn at random from each class. None: all, but at most as many as
+        can be compared in all pairs of a class in a minute or two.
+    random_state : int, RandomState instance or None, default=None
+        Source of the sample (None is 0).
 
     Attributes
     ----------
+    approximation_ : str or None
+        What the axes were learned from, if not from all rows.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -203,8 +216,10 @@ class LFDA(MahalanobisMetric):
         "n_components": [*COUNT, None],
         "k": [*COUNT, None],
         "embedding_type": [StrOptions(set(EMBEDDINGS))],
+        "max_samples": MAX_SAMPLES,
+        "random_state": ["random_state"],
     }
-    fitted_state = MahalanobisMetric.fitted_state.extended(**CLASSES)
+    fitted_state = MahalanobisMetric.fitted_state.extended(**CLASSES, **SAMPLED)
 
     def __init__(
         self,
@@ -212,11 +227,16 @@ class LFDA(MahalanobisMetric):
         k: int | None = None,
         embedding_type: str = "weighted",
         preprocessor: Any = None,
+        *,
+        max_samples: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.k = k
         self.embedding_type = embedding_type
         self.preprocessor = preprocessor
+        self.max_samples = max_samples
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LFDA:
@@ -224,6 +244,10 @@ class LFDA(MahalanobisMetric):
         X, label = read_labels(self, X, y)
         d = X.shape[1]
         n = check_rank(self.n_components, d) or d
+        chosen = self._learning_rows(X, label)
+        self.approximation_ = chosen.note
+        if chosen.note is not None:
+            X, label = X[chosen.order], label[chosen.order]
         k = self._check_k(d, label)
         self._require(X, label)
         with one_blas_thread():  # small classes do not go through a pool, whose tasks have one
@@ -231,6 +255,17 @@ class LFDA(MahalanobisMetric):
             lam, phi = local_axes(S_w, S_b, rounding_of(X) * weight**0.5, n)
             self._set_map(map_of_axes(lam, phi, self.embedding_type), X.dtype)
         return self
+
+    def _learning_rows(self, X: Array, label: Ints) -> LearningRows:
+        m, d = X.shape
+        work = float(np.sum(np.bincount(label).astype(np.float64) ** 2)) * (d + _PER_PAIR)
+        most = m if work <= _MOST_WORK else int(m * (_MOST_WORK / work) ** 0.5)
+        if m <= (most if self.max_samples is None else self.max_samples):
+            return LearningRows(np.arange(m))  # in their order: sorting costs more than small fits
+        return choose_rows(
+            order_by_value(X, label), groups_of(label)[1], self.max_samples, most, 2,
+            self.random_state, "LFDA",
+        )  # fmt: skip
 
     def _check_k(self, d: int, label: Ints) -> int:
         if self.k is None:

@@ -59,6 +59,7 @@ from nearfold.metrics.parameters import (
     COUNT,
     ENDED,
     INITIAL_MAP,
+    MAX_SAMPLES,
     NON_NEGATIVE,
     POSITIVE,
     SAMPLED,
@@ -168,7 +169,7 @@ class LMNN(MahalanobisMetric):
         "convergence_tol": NON_NEGATIVE,
         "n_components": [*COUNT, None],
         "trace_penalty": NON_NEGATIVE,
-        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_samples": MAX_SAMPLES,
     }
     fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **CLASSES, **SAMPLED)
 

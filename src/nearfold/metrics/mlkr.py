@@ -24,12 +24,10 @@ the columns, which draws M towards low rank.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 
 from nearfold.errors import InputError
 from nearfold.inputs import check_table
@@ -38,7 +36,15 @@ from nearfold.metrics.learning_rows import choose_rows
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.pair_blocks import project, pull_back, require_blocks
-from nearfold.metrics.parameters import COUNT, ENDED, INITIAL_MAP, NON_NEGATIVE, SAMPLED, TUPLES
+from nearfold.metrics.parameters import (
+    COUNT,
+    ENDED,
+    INITIAL_MAP,
+    MAX_SAMPLES,
+    NON_NEGATIVE,
+    SAMPLED,
+    TUPLES,
+)
 from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
 from nearfold.metrics.soft_neighbors import Regression, soft_neighbors
 from nearfold.metrics.tuples import read_points
@@ -115,7 +121,7 @@ class MLKR(MahalanobisMetric):
         "tol": [*NON_NEGATIVE, None],
         "max_iter": COUNT,
         "trace_penalty": NON_NEGATIVE,
-        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_samples": MAX_SAMPLES,
     }
     fitted_state = MahalanobisMetric.fitted_state.extended(**ENDED, **SAMPLED)
 

@@ -19,6 +19,7 @@ COUNT: Allowed = [Interval(Integral, 1, None, closed="left")]
 POSITIVE: Allowed = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE: Allowed = [Interval(Real, 0, None, closed="left")]
 SHARE: Allowed = [Interval(Real, 0, 1, closed="both")]
+MAX_SAMPLES: Allowed = [Interval(Integral, 2, None, closed="left"), None]
 PREPROCESSOR: Allowed = ["array-like", callable, None]
 # The rank to which a metric is cut: a number, or the share of the trace of M to keep.
 RANK: Allowed = [

@@ -38,18 +38,22 @@ from nearfold.errors import InputError, SolverError
 from nearfold.linalg.row_order import order_by_value
 from nearfold.metrics.drawing import nearest_triplets
 from nearfold.metrics.labels import SupervisedMixin, keep_parameters, read_labels
+from nearfold.metrics.learning_rows import choose_rows
 from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.pair_blocks import groups_of
 from nearfold.metrics.parameters import (
     CLASSES,
     COUNT,
     FROM_TUPLES,
+    MAX_SAMPLES,
     NON_NEGATIVE,
     POSITIVE,
     RECORDED,
+    SAMPLED,
     TUPLES,
 )
 from nearfold.metrics.preparation import refuse_extreme_spread
-from nearfold.metrics.scml_bases import LabelledTriplets, make_bases, require_bases
+from nearfold.metrics.scml_bases import LabelledTriplets, count_bases, make_bases, require_bases
 from nearfold.metrics.scml_solver import average, pose, solve
 from nearfold.metrics.triplets import TripletsMixin
 from nearfold.metrics.tuples import Tuples
@@ -57,19 +61,25 @@ from nearfold.optim import warn_unless_converged
 from nearfold.run import one_blas_thread, random_state
 from nearfold.state import array
 
+_MOST_CELLS = 2**28  # of F, when triplets are made from labels: 2 GB
+
 
 def triplets_from_labels(estimator: Any, X: Any, y: Any) -> LabelledTriplets:
     """Triplets of a row, its nearest rows of its class and its nearest rows of others."""
     X, label = read_labels(estimator, X, y, skip_unlabelled=True)
-    m, d = X.shape
-    n_triplets = m * estimator.k_genuine * estimator.k_impostor
-    require_bases(estimator.basis, estimator.n_basis, m, d, n_triplets, len(estimator.classes_))
-    order = order_by_value(X, label)
-    X, label = X[order], label[order]
+    d, n_classes = X.shape[1], len(estimator.classes_)
+    K = count_bases(estimator.basis, estimator.n_basis, len(X), d, n_classes)
+    chosen = choose_rows(
+        order_by_value(X, label), groups_of(label)[1], estimator.max_samples, _MOST_CELLS // K,
+        estimator.k_genuine + 1, estimator.random_state, "SCML",
+    )  # fmt: skip
+    X, label = X[chosen.order], label[chosen.order]
+    n_triplets = len(X) * estimator.k_genuine * estimator.k_impostor
+    require_bases(estimator.basis, estimator.n_basis, len(X), d, n_triplets, n_classes)
     drawn = nearest_triplets(
         X, label, estimator.k_genuine, estimator.k_impostor, estimator.classes_
     )
-    return LabelledTriplets(X, drawn.rows, drawn.sign, label)
+    return LabelledTriplets(X, drawn.rows, drawn.sign, label, chosen.note)
 
 
 _SHARED: dict[str, Any] = {
@@ -84,6 +94,7 @@ _SHARED: dict[str, Any] = {
     "tol": POSITIVE,
     "k_genuine": COUNT,
     "k_impostor": COUNT,
+    "max_samples": MAX_SAMPLES,
 }
 _STATE = MahalanobisMetric.fitted_state.extended(
     _optional=("classes_",),
@@ -91,6 +102,7 @@ _STATE = MahalanobisMetric.fitted_state.extended(
     weights_=array("b", least=0),
     **RECORDED,
     **CLASSES,
+    **SAMPLED,
 )
 
 
@@ -126,9 +138,14 @@ class SCML(TripletsMixin, MahalanobisMetric):
         The neighbours that make triplets when fitted on labels.
     rank : int or float in (0, 1], default=None
         Rank to which M is cut, or the share of its trace to keep.
+    max_samples : int or None, default=None
+        When fitted on labels: learn from so many rows, drawn at random from each class. None: all,
+        but at most 2**28 / n_basis.
 
     Attributes
     ----------
+    approximation_ : str or None
+        What the metric was learned from, if not from all labelled rows.
     basis_ : ndarray of shape (n_used, n_features)
         The bases b that have weight.
     weights_ : ndarray of shape (n_used,)
@@ -178,6 +195,7 @@ class SCML(TripletsMixin, MahalanobisMetric):
         k_genuine: int = 3,
         k_impostor: int = 10,
         rank: int | float | None = None,
+        max_samples: int | None = None,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -207,6 +225,7 @@ class SCML(TripletsMixin, MahalanobisMetric):
             )
         size = np.linalg.norm(problem.B[used], axis=1)
         self.basis_, self.weights_ = problem.B[used] / size[:, None], ended.x[used] * size**2
+        self.approximation_ = getattr(triplets, "approximation", None)
         self.n_iter_, self.converged_ = self.max_iter, ended.converged
         self.objective_, self.history_ = ended.value, checks + ended.history
         self._set_map(L, triplets.X.dtype, self.rank)
@@ -251,5 +270,6 @@ class SCML_Supervised(SupervisedMixin, MahalanobisMetric):
         *,
         tol: float = 0.01,
         rank: int | float | None = None,
+        max_samples: int | None = None,
     ) -> None:
         keep_parameters(self, locals())

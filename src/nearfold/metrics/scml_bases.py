@@ -28,9 +28,10 @@ _RIDGE = 1e-2  # of the variance of each column, added to the scatter of a regio
 
 @dataclass(frozen=True)
 class LabelledTriplets(Tuples):
-    """Triplets that were drawn from labels, and the labels of the points."""
+    """Triplets that were drawn from labels, the labels of the points, and whether of a sample."""
 
     label: Ints
+    approximation: str | None = None
 
 
 def difference_bases(triplets: Tuples, count: int, random: Any) -> Floats:

@@ -46,6 +46,7 @@ class Setting:
     total_variance: float  # sum of the columns' variances, as the model sees them
     n_axes: int | None  # asked for, if any
     seed: int
+    recall: float | None = None  # of the neighbours in a graph; None: exact
 
     @property
     def axes(self) -> int:
@@ -108,9 +109,15 @@ def _plain_candidates(cells: Cells, task: Task) -> list[Candidate]:
 
 
 def _from_registry(method: registry.Method, space: registry.Space) -> Candidate:
+    def build(setting: Setting) -> Any:
+        model = method.load()(**space.params(setting))
+        if setting.recall is not None and hasattr(model, "neighbors_algorithm"):
+            model.set_params(neighbors_algorithm="approximate", recall=setting.recall)
+        return model
+
     return Candidate(
         method.shown,
-        lambda s: method.load()(**space.params(s)),
+        build,
         space.tasks,
         (),
         method.nests and not space.grid,

@@ -76,6 +76,7 @@ def compare(
     set_aside: bool | None = None,
     time_budget: float | str | None = None,
     max_points: int = 100_000,
+    recall: float | None = None,
     random_state: int = 0,
 ) -> Comparison:
     """Try many spaces on a table and say in which one nearest neighbours work best.
@@ -113,6 +114,9 @@ def compare(
     n_folds, n_repeats, set_aside : how rows are held out; None: by the size of the table.
     time_budget : seconds (or "90s", "15m") for all; a space is stopped at a step beyond its share.
     max_points : rows kept for the picture.
+    recall : float, default=None
+        Search nearest neighbours, and build neighbourhood graphs, approximately to this certified
+        recall, as `NearestNeighbors(algorithm="approximate")` does. None: exactly.
 
     Returns
     -------
@@ -142,6 +146,7 @@ def compare(
         set_aside=set_aside,
         time_budget=as_seconds(time_budget),
         max_points=max_points,
+        recall=recall,
         random_state=random_state,
     )
     started = time.monotonic()
@@ -334,6 +339,8 @@ def _notices(
             Message("study.fitted_on", space=space_name(r.name), n=r.fit_rows) for r in sampled
         ]
         notices.append(Message("study.fitted_on_sample", spaces=listed))
+    if question.recall is not None:
+        notices.append(Message("study.approximate", recall=f"{question.recall:g}"))
     aside = len(judge.split.set_aside)
     if aside:
         notices.append(Message("study.set_aside", n=aside))

@@ -19,7 +19,7 @@ from nearfold.metrics.pairs import PairsMixin
 from nearfold.notation import Array, Floats, Ints
 from nearfold.study.folds import Fold, Split, joined, units
 from nearfold.study.intake import StudyTable
-from nearfold.study.learner import nearest, neighbor_predictions
+from nearfold.study.learner import Search, nearest, neighbor_predictions
 from nearfold.study.question import Task
 from nearfold.study.recipes import Preparations, Recipe
 from nearfold.study.scores import SCORES, Needs, Score, ScoreName
@@ -55,10 +55,13 @@ class Judge:
     limits = (0.0, 1.0)  # no score is beyond them, and no interval
     held_out = Message("judged.rows")  # the word for what is held out
 
-    def __init__(self, table: StudyTable, split: Split, prepare: Preparations) -> None:
+    def __init__(
+        self, table: StudyTable, split: Split, prepare: Preparations, search: Search = nearest
+    ) -> None:
         self.table = table
         self.split = split
         self.prepare = prepare
+        self.search = search
 
     @property
     def n(self) -> int:
@@ -157,8 +160,9 @@ class LearnerJudge(Judge):
         score: Score,
         ks: tuple[int, ...],
         weights: str = "uniform",
+        search: Search = nearest,
     ) -> None:
-        super().__init__(table, split, prepare)
+        super().__init__(table, split, prepare, search)
         assert table.y is not None
         self.score = score
         self.task = Task(score.task)
@@ -185,7 +189,7 @@ class LearnerJudge(Judge):
     def evaluate(self, placed: Placed, fold: Fold, d: int, metric: str) -> list[Outcome]:
         """The learner's score on the held-out rows for each k."""
         ks = [min(k, len(placed.train)) for k in self.ks]
-        distances, rows = nearest(placed.train[:, :d], placed.test[:, :d], max(ks), metric)
+        distances, rows = self.search(placed.train[:, :d], placed.test[:, :d], max(ks), metric)
         answers = self.truth[fold.train][rows]
         predicted = neighbor_predictions(
             distances, answers, sorted(set(ks)), self.score.needs, self.weights, self.prior
@@ -242,9 +246,16 @@ class NeighborJudge(Judge):
     score_name = Message("score.kept")
 
     def __init__(
-        self, table: StudyTable, split: Split, prepare: Preparations, *, original: Recipe, k: int
+        self,
+        table: StudyTable,
+        split: Split,
+        prepare: Preparations,
+        *,
+        original: Recipe,
+        k: int,
+        search: Search = nearest,
     ) -> None:
-        super().__init__(table, split, prepare)
+        super().__init__(table, split, prepare, search)
         self.original = original
         self.ks = (k,)
         self._nearest: dict[int, Ints] = {}
@@ -254,8 +265,8 @@ class NeighborJudge(Judge):
         k = min(self.ks[0], len(fold.train))
         if id(fold) not in self._nearest:
             _, train, test = self.prepare.fold(self.original, fold)
-            self._nearest[id(fold)] = nearest(train, test, k, self.original.metric)[1]
-        found = nearest(placed.train[:, :d], placed.test[:, :d], k, metric)[1]
+            self._nearest[id(fold)] = self.search(train, test, k, self.original.metric)[1]
+        found = self.search(placed.train[:, :d], placed.test[:, :d], k, metric)[1]
         wanted = self._nearest[id(fold)]
         kept = (found[:, :, None] == wanted[:, None, :]).any(axis=2).mean(axis=1)
         return [Outcome(float(kept.mean()), kept)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +11,26 @@ from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.study.scores import Needs
 
+Search = Callable[[Array, Array | None, int, str], tuple[Floats, Ints]]  # as `nearest`
 
-def nearest(rows: Array, queries: Array | None, k: int, metric: str) -> tuple[Floats, Ints]:
-    """Distances and row numbers of the k nearest rows, nearest first."""
-    index = build_index(np.ascontiguousarray(rows), metric=metric, k_hint=k)
+
+def nearest(
+    rows: Array,
+    queries: Array | None,
+    k: int,
+    metric: str,
+    recall: float | None = None,
+    seed: int = 0,
+) -> tuple[Floats, Ints]:
+    """Distances and row numbers of the k nearest rows, nearest first.
+
+    Exact, or under the Euclidean metric to a certified `recall`.
+    """
+    exact = recall is None or metric != "euclidean"
+    how: dict[str, Any] = (
+        {} if exact else {"algorithm": "approximate", "recall": recall, "random_state": seed}
+    )
+    index = build_index(np.ascontiguousarray(rows), metric=metric, k_hint=k, **how)
     found = index.nearest(None if queries is None else np.ascontiguousarray(queries), k)
     return np.asarray(found[0]), np.asarray(found[1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nearfold.notation import Array, Ints
 from nearfold.study.folds import split_rows
 from nearfold.study.intake import StudyTable
 from nearfold.study.judges import Judge, LearnerJudge, NeighborJudge, PairJudge
+from nearfold.study.learner import nearest
 from nearfold.study.pair_folds import split_pairs
 from nearfold.study.question import NEIGHBORS, Question, Task
 from nearfold.study.recipes import RAW, SCALED, Preparations, Recipe
@@ -34,6 +36,7 @@ def make_judge(
         "n_repeats": question.n_repeats,
         "random_state": question.random_state,
     }
+    search = partial(nearest, recall=question.recall, seed=question.random_state)
     if pairs is not None:
         split = split_pairs(*pairs, len(table), **options)
         return PairJudge(table, split, prepare, *pairs)
@@ -42,12 +45,12 @@ def make_judge(
         split = split_rows(table.copies, None, set_aside=False, **options)
         k = _neighbors(question.n_neighbors, [len(f.train) for f in split.folds])
         original = plain_recipe(table.cells, question.scale)
-        return NeighborJudge(table, split, prepare, original=original, k=k[0])
+        return NeighborJudge(table, split, prepare, original=original, k=k[0], search=search)
     label = table.y if table.task == Task.CLASSIFICATION else None
     split = split_rows(table.copies, label, set_aside=question.set_aside, **options)
     ks = _ks(question.n_neighbors, [len(f.train) for f in split.folds])
     return LearnerJudge(table, split, prepare, score=_score(table, question), ks=ks,
-                        weights=question.weights)  # fmt: skip
+                        weights=question.weights, search=search)  # fmt: skip
 
 
 def _score(table: StudyTable, question: Question) -> Score:

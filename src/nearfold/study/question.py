@@ -73,6 +73,7 @@ class Question:
     set_aside: bool | None = None
     time_budget: float | None = None
     max_points: int = 100_000
+    recall: float | None = None
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -89,6 +90,8 @@ class Question:
             if value not in known:
                 words = [str(word) for word in known if word is not None]
                 raise InputError(Message("words.one_of", name=name, value=repr(value), known=words))
+        if self.recall is not None and not 0 < self.recall < 1:
+            raise InputError(Message("study.bad_recall", recall=self.recall))
         if not isinstance(self.spaces, Mapping):
             raise InputError(Message("study.no_dict"))
 

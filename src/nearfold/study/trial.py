@@ -286,5 +286,6 @@ def setting_for(
         X = judge.prepare.fitted(recipe, some)[1]
     variance = float(X.var(axis=0, dtype=np.float64).sum())
     return Setting(
-        len(rows), X.shape[1], plan.n_classes, variance, n_axes, plan.question.random_state
-    )
+        len(rows), X.shape[1], plan.n_classes, variance, n_axes, plan.question.random_state,
+        plan.question.recall,
+    )  # fmt: skip
