@@ -112,6 +112,10 @@ def test_every_source_yields_the_same_rows_in_order(kind, small, X, tmp_path, mo
     got = read_all(rows)
     np.testing.assert_array_equal(got if not text else got.astype(X.dtype), X)
     np.testing.assert_array_equal(read_all(rows), got)  # as often as needed
+    some = np.array([len(X) - 1, 0, 7, 7])
+    np.testing.assert_array_equal(rows.take(some), got[some])
+    with pytest.raises(InputError, match="has no row"):
+        rows.take(np.array([0, len(X)]))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "parquet", "csv"])

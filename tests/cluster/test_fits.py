@@ -9,7 +9,7 @@ from scipy import sparse
 
 import nearfold
 from nearfold import PCA, Covariance, IncrementalPCA, LinearDiscriminantAnalysis
-from nearfold.blocks import ArrayRows, DaskRows
+from nearfold.blocks import ArrayRows, DaskRows, MappedRows
 from nearfold.errors import InputError, NearfoldWarning, NonFiniteError
 from nearfold.metrics.rca import RCA
 
@@ -191,6 +191,19 @@ def test_rows_are_never_brought_here(client):
     for bring in (rows.to_array, lambda: np.asarray(rows), lambda: list(rows.blocks())):
         with pytest.raises(InputError, match="not brought into the memory"):
             bring()
+
+
+def test_some_rows_and_narrow_results_come_here(client):
+    X, _ = table()
+    rows = DaskRows(da.from_array(X, chunks=(700, 12)))
+    some = np.array([2999, 5, 700, 5])
+    np.testing.assert_array_equal(rows.take(some), X[some])
+    narrow = MappedRows(rows, first_columns, 2, X.dtype)
+    np.testing.assert_array_equal(narrow.to_array(), X[:, :2])
+
+
+def first_columns(block):
+    return block.X[:, :2]
 
 
 def test_what_compares_all_rows_refuses_a_dask_table():

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from nearfold.blocks.executor import Executor
 from nearfold.blocks.memory import require_memory
 from nearfold.blocks.work import combine_blocks, spans
 from nearfold.errors import InputError
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 
 Statistic = TypeVar("Statistic")
 
@@ -149,9 +150,9 @@ class Rows:
                 self.n_rows * row_bytes, f"{self.describe()} as one array", "Read it in blocks."
             )
         parts, held = [], 0
-        for block in self.blocks():
-            parts.append(block.dense())
-            held += len(parts[-1])
+        for part in self._dense_parts():
+            parts.append(part)
+            held += len(part)
             require_memory(
                 held * row_bytes, f"{self.describe()} as one array", "Read it in blocks."
             )
@@ -159,10 +160,32 @@ class Rows:
             return parts[0]
         return np.concatenate(parts) if parts else np.empty((0, self.n_features), self.dtype)
 
+    def _dense_parts(self) -> Iterable[Array]:
+        return (block.dense() for block in self.blocks())
+
+    def take(self, numbers: Ints) -> Array:
+        """Rows by their numbers, in the order given, as one array."""
+        size = 2.0 * len(numbers) * self.n_features * self.dtype.itemsize
+        require_memory(size, f"{len(numbers):,} rows of {self.describe()}", "Take fewer rows.")
+        order = np.argsort(numbers, kind="stable")
+        found = np.concatenate(list(self.mapped(partial(rows_of_block, numbers=numbers[order]))))
+        if len(found) < len(numbers):
+            raise InputError(f"{self.describe()} has no row {numbers.max()}.")
+        rows = np.empty_like(found)
+        rows[order] = found
+        return rows
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """What `np.asarray` takes: all rows."""
         table = self.to_array()
         return table if dtype is None else table.astype(dtype, copy=False)
+
+
+def rows_of_block(block: Block, numbers: Ints) -> Array:
+    """Those of the rows with these ascending numbers that are in the block."""
+    first, last = np.searchsorted(numbers, [block.start, block.start + block.X.shape[0]])
+    some = block.X[numbers[first:last] - block.start]
+    return some if isinstance(some, np.ndarray) else np.asarray(some.toarray())
 
 
 class ArrayRows(Rows):
@@ -222,6 +245,9 @@ class MappedRows(Rows):
         """Each block of the source, mapped; its targets come along."""
         for block in self._rows.blocks():
             yield Block(self._function(block), block.start, block.y)
+
+    def _dense_parts(self) -> Iterable[Array]:
+        return self._rows.mapped(self._function)  # of rows on a cluster, computed there
 
     def describe(self) -> str:
         """What the source is."""
