@@ -90,21 +90,20 @@ def row_of(name: str, found: Outcome) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.million", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--only", default="", help="methods whose name contains this")
+    parser.add_argument("--only", nargs="*", choices=list(METHODS), help="methods; default: all")
     parser.add_argument("--limit", type=float, default=3600, help="seconds for each")
     parser.add_argument("--json", default="bench/results/million.json")
     options = parser.parse_args()
     print(
         f"| {options.rows:,} x 100 float32 | time | peak | how |\n|---|---:|---:|---|", flush=True
     )
-    found = {}
-    for name, (call, after) in METHODS.items():
-        if options.only.lower() not in name.lower():
-            continue
+    path = Path(options.json)
+    found = json.loads(path.read_text())["methods"] if options.only and path.exists() else {}
+    for name in options.only or METHODS:
+        call, after = METHODS[name]
         outcome = run_alone(setup(options.rows), call, after, options.limit)
         found[name] = asdict(outcome)
         print(row_of(name, outcome), flush=True)
-        path = Path(options.json)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"rows": options.rows, "methods": found}, indent=2))
 
