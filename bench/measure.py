@@ -1,8 +1,9 @@
 """How a job is timed: peers alternate, rounds repeat, and each call runs in quiet.
 
 The time of a contestant is the median over rounds; a ratio is the median of the per-round ratios,
-so that a slow spell of the machine hits both sides of it. Peak memory is the resident high-water
-mark over the call, above what was resident before it, from a process that runs that call alone.
+so that a slow spell of the machine hits both sides of it. A peer that takes more than 20 s is
+called once, and compared with the median of ours. Peak memory is the resident high-water mark over
+the call, above what was resident before it, from a process that runs that call alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+_SLOW = 20.0  # seconds beyond which a peer is not called again
 
 
 @dataclass
@@ -71,6 +74,8 @@ def run(job: Job) -> list[Line]:
         seconds, result = timed(job.ours)
         ours.append(job.seconds(result) if job.seconds else seconds)
         for name, call in job.peers.items():
+            if theirs[name] and theirs[name][0] > _SLOW:
+                continue
             seconds, results[name] = timed(call)
             theirs[name].append(job.seconds(results[name]) if job.seconds else seconds)
     agreement = job.agreement(result, results)
@@ -81,13 +86,20 @@ def run(job: Job) -> list[Line]:
             statistics.median(ours),
             name,
             statistics.median(times),
-            statistics.median(t / o for t, o in zip(times, ours, strict=True)),
+            ratio_of(times, ours),
             job.bars.get(name),
             agreement,
             peak,
         )
         for name, times in theirs.items()
     ]
+
+
+def ratio_of(theirs: list[float], ours: list[float]) -> float:
+    """How many times as long theirs takes."""
+    if len(theirs) < len(ours):
+        ours = [statistics.median(ours)]
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
 
 
 def peak_megabytes(call: Callable[[], Any]) -> float:
