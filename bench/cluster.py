@@ -26,17 +26,25 @@ from distributed import Client, LocalCluster, wait
 from rich.console import Console
 
 from bench.sets import large
-from nearfold import PCA, LinearDiscriminantAnalysis, NearestNeighbors
+from nearfold import (
+    NCA,
+    PCA,
+    Isomap,
+    KernelPCA,
+    LinearDiscriminantAnalysis,
+    NearestNeighbors,
+)
 
 _CHUNKS = 32
 _ROUNDS = 3
 
 
 @contextlib.contextmanager
-def workers(count: int) -> Iterator[Client]:
-    """A cluster of so many workers of one thread."""
-    with LocalCluster(
-        count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+def workers(count: int, memory: str = "4GB") -> Iterator[Client]:
+    """A cluster of so many workers of one thread, which are ended beyond that memory."""
+    with warnings.catch_warnings(), LocalCluster(
+        count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50,
+        memory_limit=memory,
     ) as cluster, Client(cluster) as client:  # fmt: skip
         client.run(_warm_up)
         yield client
@@ -48,9 +56,9 @@ def _warm_up() -> None:
     import nearfold.neighbors.partitioned  # noqa: F401
 
 
-def held(client: Client, X: np.ndarray) -> Any:
+def held(client: Client, X: np.ndarray, chunks: int = _CHUNKS) -> Any:
     """X in the memory of the workers."""
-    array = da.from_array(X, chunks=(-(-len(X) // _CHUNKS), *X.shape[1:])).persist()
+    array = da.from_array(X, chunks=(-(-len(X) // chunks), *X.shape[1:])).persist()
     wait(array)
     client.rebalance()
     return array
@@ -130,13 +138,43 @@ def searches(rows: int) -> Iterator[dict[str, Any]]:
            "one": seconds[1], "two": seconds[2], "same neighbours": same}  # fmt: skip
 
 
+def manifolds(rows: int) -> Iterator[dict[str, Any]]:
+    """Fits of half as many rows on two workers of 1 GB, against those in memory."""
+    X, y = large(rows // 2, 64)
+    X /= np.float32(X.std())
+    jobs: dict[str, tuple[Any, str]] = {
+        "NCA to 10": (lambda: NCA(10, solver="stochastic", random_state=0), "components_"),
+        "KernelPCA of rank 500": (
+            lambda: KernelPCA(10, kernel="rbf", low_rank=500, random_state=0), "eigenvalues_",
+        ),
+        "Isomap, 500 landmarks": (lambda: Isomap(n_neighbors=10, n_landmarks=500), "embedding_"),
+    }  # fmt: skip
+    for name, (make, result) in jobs.items():
+        arguments = (y,) if name.startswith("NCA") else ()
+        started = time.perf_counter()
+        here = getattr(make().fit(X, *arguments), result)
+        local = time.perf_counter() - started
+        with workers(2, "1GB") as client:
+            there_arguments = [held(client, X), *(held(client, one) for one in arguments)]
+            before = client.run(peak)
+            started = time.perf_counter()
+            there = getattr(make().fit(*there_arguments), result)
+            seconds = time.perf_counter() - started
+            most = max(client.run(peak).values())
+        off = float(np.abs(there - here).max() / np.abs(here).max())
+        yield {"job": f"{name}, {len(X):,} x 64 float32", "local": local, "two": seconds,
+               "off": off, "worker": most, "worker before": max(before.values())}  # fmt: skip
+
+
 def told(line: dict[str, Any]) -> str:
     """A line of the table."""
-    text = f"{line['job']}: local {line['local']:.2f} s, one worker {line['one']:.2f} s, two "
-    text += (
-        f"{line['two']:.2f} s (x{line['one'] / line['two']:.2f}; {line['two'] / line['local']:.2f}"
-    )
-    text += " of local)"
+    text = f"{line['job']}: local {line['local']:.2f} s, "
+    if "one" in line:
+        gain, share = line["one"] / line["two"], line["two"] / line["local"]
+        text += f"one worker {line['one']:.2f} s, two {line['two']:.2f} s (x{gain:.2f}; "
+        text += f"{share:.2f} of local)"
+    else:
+        text += f"two workers {line['two']:.2f} s, the larger at most {line['worker']:.0f} MB"
     if "dask-ml" in line:
         text += f"; dask-ml {line['dask-ml']:.2f} s ({line['dask-ml'] / line['two']:.1f}x), peak "
         text += f"{line['peak']:.0f} MB against {line['dask-ml peak']:.0f} MB"
@@ -151,7 +189,7 @@ def cluster_report(rows: int = 400_000, only: str = "") -> list[dict[str, Any]]:
     """All jobs, printed as they end."""
     console, lines = Console(width=200), []
     warnings.simplefilter("ignore")
-    for make in (fits, searches):
+    for make in (fits, searches, manifolds):
         if only and only not in make.__name__:
             continue
         for line in make(rows):
@@ -163,7 +201,7 @@ def cluster_report(rows: int = 400_000, only: str = "") -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
-    parser.add_argument("--only", default="", help="fits or searches")
+    parser.add_argument("--only", default="", help="fits, searches or manifolds")
     parser.add_argument("--json", default="bench/results/cluster.json")
     options = parser.parse_args()
     lines = cluster_report(options.rows, options.only)
