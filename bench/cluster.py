@@ -23,7 +23,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
-from rich.console import Console
 
 from bench.sets import large
 from nearfold import (
@@ -35,6 +34,7 @@ from nearfold import (
     NearestNeighbors,
 )
 
+RESULTS = Path("bench/results/cluster.json")
 _CHUNKS = 32
 _ROUNDS = 3
 
@@ -185,28 +185,27 @@ def told(line: dict[str, Any]) -> str:
     return text
 
 
-def cluster_report(rows: int = 400_000, only: str = "") -> list[dict[str, Any]]:
-    """All jobs, printed as they end."""
-    console, lines = Console(width=200), []
+def cluster_report(rows: int = 400_000, only: str = "") -> str:
+    """All jobs, printed and written as they end."""
+    lines: list[dict[str, Any]] = []
     warnings.simplefilter("ignore")
     for make in (fits, searches, manifolds):
-        if only and only not in make.__name__:
+        if only not in make.__name__:
             continue
         for line in make(rows):
             lines.append(line)
-            console.print(told(line), highlight=False)
-    return lines
+            print(told(line), flush=True)
+            RESULTS.parent.mkdir(parents=True, exist_ok=True)
+            RESULTS.write_text(json.dumps(lines, indent=1))
+    return f"on a cluster of this machine: {len(lines)} jobs, in {RESULTS}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--only", default="", help="fits, searches or manifolds")
-    parser.add_argument("--json", default="bench/results/cluster.json")
     options = parser.parse_args()
-    lines = cluster_report(options.rows, options.only)
-    Path(options.json).parent.mkdir(parents=True, exist_ok=True)
-    Path(options.json).write_text(json.dumps(lines, indent=1))
+    cluster_report(options.rows, options.only)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 from bench.child import Outcome
 from bench.cluster import told as told_cluster
 from bench.million import row_of
+from bench.scale import told as told_scale
 
 _ROOT = Path(__file__).parents[1]
 _RESULTS = _ROOT / "bench" / "results"
@@ -109,11 +110,11 @@ def tables() -> dict[str, str]:
     if latest:
         made["bench"] = full_table(latest["lines"])
         made["bench-short"] = short_table(latest["lines"])
-        reports = (latest.get("streamed", ""), latest.get("bounded", ""))
-        made["bench-runs"] = text_block("\n".join(reports))
+        made["bench-runs"] = text_block("\n".join(latest["reports"].values()))
         made["bench-versions"] = ", ".join(f"{k} {v}" for k, v in latest["versions"].items())
     for name, table in (
         ("million", million_table), ("approximate", approximate_table), ("cluster", cluster_list),
+        ("scale", lambda checks: text_block(told_scale(checks))),
     ):  # fmt: skip
         found = _read(name)
         if found:

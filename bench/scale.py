@@ -31,6 +31,7 @@ from bench.cluster import held, median_time, workers
 from bench.sets import large
 from nearfold import PCA, Covariance, LinearDiscriminantAnalysis, NearestNeighbors
 
+RESULTS = Path("bench/results/scale.json")
 _ROWS, _WIDTH = 12_500, 256  # of a block that is measured
 _BLOCKS = (16, 32)
 _LARGE_ROWS, _LARGE_WIDTH = 1_000_000_000, 128
@@ -134,29 +135,33 @@ def told_plan(found: dict[str, Any]) -> str:
     )
 
 
-def scale_report(only: str = "") -> list[dict[str, Any]]:
-    """Every check, printed as it ends."""
-    lines = []
+def scale_report(only: str = "") -> str:
+    """Every check, and the plan that follows from it; written as they end."""
+    checks: list[dict[str, Any]] = []
     for name in METHODS:
         if only.lower() in name.lower():
-            lines.append(check(name))
-            print(told_check(lines[-1]), flush=True)
-    return lines
+            checks.append(check(name))
+            RESULTS.parent.mkdir(parents=True, exist_ok=True)
+            RESULTS.write_text(json.dumps(checks, indent=1))
+    return told(checks)
+
+
+def told(checks: list[dict[str, Any]]) -> str:
+    """The checks, and the plan of the large table."""
+    plans = [told_plan(plan(found, count)) for found in checks for count in (10, 100)]
+    head = f"{_LARGE_ROWS:,} x {_LARGE_WIDTH} float32, {_READ / 1e6:.0f} MB/s read by each worker:"
+    return "\n".join([*map(told_check, checks), head, *plans])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--only", default="", help="methods whose name contains this")
-    parser.add_argument("--json", default="bench/results/scale.json")
     parser.add_argument("--plan-only", action="store_true")
     options = parser.parse_args()
-    path = Path(options.json)
-    if not options.plan_only:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(scale_report(options.only), indent=1))
-    for found in json.loads(path.read_text()):
-        for count in (10, 100):
-            print(told_plan(plan(found, count)))
+    if options.plan_only:
+        print(told(json.loads(RESULTS.read_text())))
+    else:
+        print(scale_report(options.only))
 
 
 if __name__ == "__main__":
