@@ -26,7 +26,7 @@ from nearfold.linalg import Principal, fix_signs, is_count, variance_shares
 from nearfold.messages import Message
 from nearfold.methods.reduction import COLUMNS, Reduction
 from nearfold.notation import Array, Floats
-from nearfold.run import map_in_order
+from nearfold.run import map_in_order, one_blas_thread
 from nearfold.state import array, number, size
 
 _CELLS = 2**19  # of X that one task centres and multiplies
@@ -105,8 +105,10 @@ def _of_block(
 def over_parts(task: Any, X: Any) -> list[Any]:
     """The task's results for parts of X, cut by its shape alone, on all threads."""
     parts = spans(X.shape[0], max(1, _CELLS // max(1, X.shape[1])))
-    run = map_in_order if len(parts) > 1 else map  # a small table is not worth a pool
-    return list(run(task, parts))
+    if len(parts) > 1:
+        return list(map_in_order(task, parts))
+    with one_blas_thread():  # a small table is not worth a pool, whose tasks have one thread, too
+        return [task(part) for part in parts]
 
 
 def log_likelihood(X: Array, mu: Floats, W: Floats, variance: Floats, noise: float) -> Floats:
