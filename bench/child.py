@@ -17,12 +17,13 @@ warnings.simplefilter("ignore")
 {setup}
 status = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before = status()
-started = time.perf_counter()
+started, worked = time.perf_counter(), time.process_time()
 {call}
-seconds = time.perf_counter() - started
+seconds, cpu = time.perf_counter() - started, time.process_time() - worked
 said = {{}}
 {after}
-print(json.dumps({{"seconds": seconds, "peak": status(), "before": before, "said": said}}))
+print(json.dumps({{"seconds": seconds, "cpu": cpu, "peak": status(), "before": before,
+                  "said": said}}))
 """
 
 
@@ -31,6 +32,7 @@ class Outcome:
     """What became of a call; `error` says why there are no figures."""
 
     seconds: float = float("nan")
+    cpu: float = float("nan")  # seconds of all threads
     peak: float = float("nan")  # MB of the whole process at its highest
     before: float = float("nan")  # MB before the call: imports and data
     said: dict[str, Any] = field(default_factory=dict)

@@ -82,9 +82,9 @@ def setup(rows: int) -> str:
 
 def row_of(name: str, found: Outcome) -> str:
     if found.error:
-        return f"| {name} | - | - | {found.error} |"
+        return f"| {name} | - | - | - | {found.error} |"
     said = "; ".join(f"{k} {v:.4f}" if isinstance(v, float) else v for k, v in found.said.items())
-    return f"| {name} | {found.seconds:.0f} s | {found.peak / 1024:.2f} GB | {said} |"
+    return f"| {name} | {found.seconds:.0f} s | {found.cpu:.0f} s | {found.peak / 1024:.2f} GB | {said} |"
 
 
 def main() -> None:
@@ -95,7 +95,8 @@ def main() -> None:
     parser.add_argument("--json", default="bench/results/million.json")
     options = parser.parse_args()
     print(
-        f"| {options.rows:,} x 100 float32 | time | peak | how |\n|---|---:|---:|---|", flush=True
+        f"| {options.rows:,} x 100 float32 | time | CPU | peak | how |\n|---|---:|---:|---:|---|",
+        flush=True,
     )
     path = Path(options.json)
     found = json.loads(path.read_text())["methods"] if options.only and path.exists() else {}

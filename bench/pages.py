@@ -76,18 +76,24 @@ def short_table(lines: list[dict[str, Any]]) -> str:
 
 def million_table(found: dict[str, Any]) -> str:
     """Every method on a million rows."""
-    head = f"| {found['rows']:,} x 100 float32 | time | peak | how |\n|---|---:|---:|---|"
+    head = (
+        f"| {found['rows']:,} x 100 float32 | time | CPU | peak | how |\n|---|---:|---:|---:|---|"
+    )
     rows = (row_of(name, Outcome(**outcome)) for name, outcome in found["methods"].items())
     return "\n".join([head, *rows])
 
 
 def approximate_table(found: dict[str, Any]) -> str:
     """Graphs of many rows."""
-    head = "| 15-NN graph | time | peak | recall | certificate |\n|---|---:|---:|---:|---|"
+    head = (
+        "| 15-NN graph | time | CPU | peak | recall | certificate |\n|---|---:|---:|---:|---:|---|"
+    )
     rows = [head]
     for name, outcome in found["found"].items():
         said = outcome["said"]
-        took = f"{outcome['seconds']:.0f} s | {outcome['peak'] / 1024:.2f} GB"
+        took = (
+            f"{outcome['seconds']:.0f} s | {outcome['cpu']:.0f} s | {outcome['peak'] / 1024:.2f} GB"
+        )
         recall = f"{said.get('recall', float('nan')):.3f} | {said.get('certificate', '')}"
         rows.append(f"| {name} | {outcome['error'] or took} | {recall} |")
     return "\n".join(rows)
