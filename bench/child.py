@@ -38,6 +38,16 @@ class Outcome:
     said: dict[str, Any] = field(default_factory=dict)
     error: str = ""
 
+    @property
+    def cells(self) -> str:
+        """Time, CPU and peak, for a line of a table."""
+        if self.error:
+            return "- | - | -"
+        return f"{self.seconds:.0f} s | {self.cpu:.0f} s | {self.peak / 1024:.2f} GB"
+
+
+CELLS = "time | CPU | peak"  # what `cells` are
+
 
 def run_alone(setup: str, call: str, after: str = "", limit: float = 3600) -> Outcome:
     """Run `setup`, then `call` against the clock, then `after`, which may fill `said`."""

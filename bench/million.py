@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.child import Outcome, run_alone
+from bench.child import CELLS, Outcome, run_alone
 
 _HOW = (
     "said['how'] = str(getattr(model, 'approximation_', None) or getattr(model, 'solver_', None)"
@@ -80,11 +80,13 @@ def setup(rows: int) -> str:
     return f"import nearfold\nX, y = large({rows})\nnearfold.set_memory('6GB')"
 
 
+def head_of(rows: int) -> str:
+    return f"| {rows:,} x 100 float32 | {CELLS} | how |\n|---|---:|---:|---:|---|"
+
+
 def row_of(name: str, found: Outcome) -> str:
-    if found.error:
-        return f"| {name} | - | - | - | {found.error} |"
     said = "; ".join(f"{k} {v:.4f}" if isinstance(v, float) else v for k, v in found.said.items())
-    return f"| {name} | {found.seconds:.0f} s | {found.cpu:.0f} s | {found.peak / 1024:.2f} GB | {said} |"
+    return f"| {name} | {found.cells} | {found.error or said} |"
 
 
 def main() -> None:
@@ -94,10 +96,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3600, help="seconds for each")
     parser.add_argument("--json", default="bench/results/million.json")
     options = parser.parse_args()
-    print(
-        f"| {options.rows:,} x 100 float32 | time | CPU | peak | how |\n|---|---:|---:|---:|---|",
-        flush=True,
-    )
+    print(head_of(options.rows), flush=True)
     path = Path(options.json)
     found = json.loads(path.read_text())["methods"] if options.only and path.exists() else {}
     for name in options.only or METHODS:

@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from bench.child import Outcome
+from bench.child import CELLS, Outcome
 from bench.cluster import told as told_cluster
-from bench.million import row_of
+from bench.million import head_of, row_of
 from bench.scale import told as told_scale
 
 _ROOT = Path(__file__).parents[1]
@@ -76,26 +76,18 @@ def short_table(lines: list[dict[str, Any]]) -> str:
 
 def million_table(found: dict[str, Any]) -> str:
     """Every method on a million rows."""
-    head = (
-        f"| {found['rows']:,} x 100 float32 | time | CPU | peak | how |\n|---|---:|---:|---:|---|"
-    )
     rows = (row_of(name, Outcome(**outcome)) for name, outcome in found["methods"].items())
-    return "\n".join([head, *rows])
+    return "\n".join([head_of(found["rows"]), *rows])
 
 
 def approximate_table(found: dict[str, Any]) -> str:
     """Graphs of many rows."""
-    head = (
-        "| 15-NN graph | time | CPU | peak | recall | certificate |\n|---|---:|---:|---:|---:|---|"
-    )
-    rows = [head]
-    for name, outcome in found["found"].items():
-        said = outcome["said"]
-        took = (
-            f"{outcome['seconds']:.0f} s | {outcome['cpu']:.0f} s | {outcome['peak'] / 1024:.2f} GB"
-        )
-        recall = f"{said.get('recall', float('nan')):.3f} | {said.get('certificate', '')}"
-        rows.append(f"| {name} | {outcome['error'] or took} | {recall} |")
+    rows = [f"| 15-NN graph | {CELLS} | recall | certificate |\n|---|---:|---:|---:|---:|---|"]
+    for name, values in found["found"].items():
+        outcome = Outcome(**values)
+        recall = f"{outcome.said.get('recall', float('nan')):.3f}"
+        said = outcome.error or outcome.said.get("certificate", "")
+        rows.append(f"| {name} | {outcome.cells} | {recall} | {said} |")
     return "\n".join(rows)
 
 
