@@ -169,6 +169,12 @@ def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
     return np.asarray(phi.T)
 
 
+def lfda_bytes(m: int, d: int, most: int) -> float:
+    """What LFDA of m rows and d columns holds, if the largest class has `most` rows."""
+    tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
+    return 8.0 * (2 * m * d + 3 * tasks * max(_CELLS, most) * (most > 1) + 6 * d * d)
+
+
 class LFDA(MahalanobisMetric):
     """Local Fisher discriminant analysis, for classes that may lie in several clusters.
 
@@ -282,9 +288,8 @@ class LFDA(MahalanobisMetric):
     def _require(self, X: Array, label: Ints) -> None:
         m, d = X.shape
         most = int(np.bincount(label).max())
-        tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
         require_memory(
-            8.0 * (2 * m * d + 3 * tasks * max(_CELLS, most) * (most > 1) + 6 * d * d),
+            lfda_bytes(m, d, most),
             f"LFDA of {m:,} rows and {d:,} columns",
             "Reduce the columns with PCA first, or give fewer rows.",
         )

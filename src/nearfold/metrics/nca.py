@@ -251,10 +251,7 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         with reporting(self.verbose):
             before = vars(self).get("components_") if self.warm_start else None
             L = initial_map(init, X, label, r, self.random_state_, before)
-            self.solver_ = self._choose_solver(len(X), len(L))
-            compared = len(X)
-            if self.solver_ == "stochastic" and self.n_candidates is not None:
-                compared = min(compared, max(_SAMPLE, self.n_candidates + self.batch_size))
+            self.solver_, compared = self.choose_solver(len(X), len(L))
             require_blocks(compared, len(L), X.dtype.itemsize, "NCA")
             with one_blas_thread():
                 ended = self._solve(X, label, L)
@@ -269,11 +266,18 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         )
         return self
 
-    def _choose_solver(self, m: int, r: int) -> str:
-        work = float(m) ** 2 * (r + 8) * self.max_iter
-        if self.solver == "auto":
-            return "stochastic" if work > _MOST_WORK else "lbfgs"
-        return self.solver
+    def choose_solver(self, m: int, r: int) -> tuple[str, int]:
+        """The solver for m rows and r dimensions, and how many rows it compares in all pairs."""
+        solver, work = self.solver, float(m) ** 2 * (r + 8) * self.max_iter
+        if solver == "auto":
+            solver = "stochastic" if work > _MOST_WORK else "lbfgs"
+        if solver == "stochastic" and self.n_candidates is not None:
+            return solver, min(m, max(_SAMPLE, self.n_candidates + self.batch_size))
+        return solver, m
+
+    def rows_of_passes(self, m: int) -> int:
+        """How many rows the passes over batches see, those seen again counted again."""
+        return self.n_epochs * min(m, _PASS)
 
     def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
         m = len(X)

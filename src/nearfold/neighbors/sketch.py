@@ -27,6 +27,11 @@ U64 = float(np.finfo(np.float64).eps) / 2
 _LARGEST_SQUARE = 1e30  # beyond it float32 scores might overflow
 
 
+def sketch_bytes(n: int, width: int) -> float:
+    """What sketches of so many numbers take for n rows, while they are made."""
+    return 8.0 * n * (width + 12)
+
+
 class CannotSketch(Exception):
     """A row is too far out for float32, or the sketch would exceed the memory budget."""
 
@@ -70,7 +75,7 @@ class Sketcher:
         self.basis = (basis * self.scale).astype(self.dtype)
         self.width = self.d if self.whole else self.plan.long + 1
         self.step = max(1, min(_PROJECT_ROWS, _PROJECT_CELLS // max(1, self.d)))
-        if plan is None and 8.0 * n * (self.width + 12) > get_memory() / 2:
+        if plan is None and sketch_bytes(n, self.width) > get_memory() / 2:
             raise CannotSketch
 
     def sketch(self, Q: Array, n_jobs: int | None) -> Sketch:
