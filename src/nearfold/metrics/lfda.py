@@ -169,6 +169,12 @@ def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
     return np.asarray(phi.T)
 
 
+def most_rows(sizes: Ints, d: int) -> int:
+    """How many rows of classes of these sizes are learned from, unless `max_samples` says so."""
+    m, work = int(sizes.sum()), float(np.sum(sizes.astype(np.float64) ** 2)) * (d + _PER_PAIR)
+    return m if work <= _MOST_WORK else int(m * (_MOST_WORK / work) ** 0.5)
+
+
 def lfda_bytes(m: int, d: int, most: int) -> float:
     """What LFDA of m rows and d columns holds, if the largest class has `most` rows."""
     tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
@@ -264,8 +270,7 @@ class LFDA(MahalanobisMetric):
 
     def _learning_rows(self, X: Array, label: Ints) -> LearningRows:
         m, d = X.shape
-        work = float(np.sum(np.bincount(label).astype(np.float64) ** 2)) * (d + _PER_PAIR)
-        most = m if work <= _MOST_WORK else int(m * (_MOST_WORK / work) ** 0.5)
+        most = most_rows(np.bincount(label), d)
         if m <= (most if self.max_samples is None else self.max_samples):
             return LearningRows(np.arange(m))  # in their order: sorting costs more than small fits
         return choose_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,18 @@ class Facts:
     values: float = 0.0  # bytes of the values where they are
     copied: float = 0.0  # bytes of the copy that validation makes of what is no array of floats
     is_tuples: bool = False
-    classes: float = UNKNOWN
-    largest_class: float = UNKNOWN
+    sizes: Any = None  # rows of each class
     notes: tuple[Message, ...] = ()
 
     @property
     def itemsize(self) -> int:
         """Bytes of a value."""
         return int(self.dtype.itemsize)
+
+    @property
+    def classes(self) -> float:
+        """How many classes there are."""
+        return UNKNOWN if self.sizes is None else float(len(self.sizes))
 
     @property
     def counted(self) -> bool:
@@ -194,5 +198,4 @@ def _with_classes(facts: Facts, y: Any) -> Facts:
     if values.ndim != 1 or (values.dtype.kind == "f" and (values % 1 != 0).any()):
         return facts
     _, sizes = np.unique(values, return_counts=True)
-    return Facts(**{**vars(facts), "classes": float(len(sizes)),
-                    "largest_class": float(sizes.max(initial=0))})  # fmt: skip
+    return replace(facts, sizes=sizes)

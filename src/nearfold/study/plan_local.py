@@ -26,7 +26,7 @@ from nearfold.methods.truncated_axes import axes_kept, keeps_axes_only, merge_by
 from nearfold.metrics.whitening import centred_factor_bytes
 from nearfold.neighbors import is_euclidean, is_learner
 from nearfold.neighbors.exact import index_bytes
-from nearfold.study.plan_facts import FILE, Facts, Need, Size
+from nearfold.study.plan_facts import FILE, UNKNOWN, Facts, Need, Size
 
 MANY = float("inf")  # passes
 
@@ -81,7 +81,8 @@ def lda(estimator: Any, f: Facts) -> Need:
     notes = (Message("plan.note.classes", each=8 * f.d),) if isnan(f.classes) else ()
     needed, way = scatter_bytes(f.d), "scatter"
     if estimator.shrinkage == "auto" or estimator.covariance_estimator is not None:
-        needed, way = max(needed, class_covariance_bytes(f.largest_class * f.d)), "classes"
+        largest = UNKNOWN if f.sizes is None else float(f.sizes.max())
+        needed, way = max(needed, class_covariance_bytes(largest * f.d)), "classes"
     task = statistic_task(f, 8)
     return Need(route(way), needed, means + f.copied, task, passes=(first, first + 1), notes=notes)
 
@@ -89,9 +90,18 @@ def lda(estimator: Any, f: Facts) -> Need:
 def covariance(estimator: Any, f: Facts) -> Need:
     """Triangular factors of centred blocks."""
     rows = f.n if f.counted else None
-    passes = (4, 4) if type(estimator).__name__.startswith("RCA") else (3, 3)
     read = 3 * f.block_values if f.place == FILE else 0.0
-    return Need(route("tsqr"), centred_factor_bytes(rows, f.d), f.copied, read, passes=passes)
+    return Need(route("tsqr"), centred_factor_bytes(rows, f.d), f.copied, read, passes=(3, 3))
+
+
+def rca(estimator: Any, f: Facts) -> Need:
+    """Scatter and triangular factor within chunklets, and the means of these."""
+    means = 0.0 if isnan(f.classes) else 32.0 * f.classes * f.d
+    notes = (Message("plan.note.classes", each=8 * f.d),) if isnan(f.classes) else ()
+    task = statistic_task(f, 8) + 16.0 * f.block_rows * f.d + 16.0 * f.d * f.d
+    first = 5 if f.place == FILE else 3  # of a file the labels are counted first, by two passes
+    return Need(route("tsqr"), scatter_bytes(f.d), means + f.copied, task,
+                passes=(first, first + 1), notes=notes)  # fmt: skip
 
 
 # ---- neighbours ------------------------------------------------------------------------
@@ -213,8 +223,8 @@ LOCAL: dict[str, Any] = {
     "IncrementalPCA": incremental_pca,
     "LinearDiscriminantAnalysis": lda,
     "Covariance": covariance,
-    "RCA": covariance,
-    "RCA_Supervised": covariance,
+    "RCA": rca,
+    "RCA_Supervised": rca,
     "ClassicalMDS": classical_mds,
     "MDS": mds,
     "Isomap": isomap,

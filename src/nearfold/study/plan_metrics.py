@@ -9,10 +9,9 @@ import numpy as np
 
 from nearfold.linalg import is_count
 from nearfold.messages import Message
-from nearfold.metrics import itml, lmnn, lsml, mlkr, mmc, sdml
+from nearfold.metrics import itml, lfda, lmnn, lsml, mlkr, mmc, scml, sdml
 from nearfold.metrics.drawing import default_count
 from nearfold.metrics.impostors import listed_pairs
-from nearfold.metrics.lfda import lfda_bytes
 from nearfold.metrics.pair_blocks import blocks_bytes
 from nearfold.metrics.preparation import matrices_bytes
 from nearfold.metrics.scml_bases import bases_bytes, count_bases
@@ -68,9 +67,13 @@ def mlkr_need(estimator: Any, f: Facts) -> Need:
 
 def lfda_need(estimator: Any, f: Facts) -> Need:
     """Affinities within classes, block by block."""
-    if np.isnan(f.largest_class):
+    if f.sizes is None:
         return Need(route("affinities"), UNKNOWN, notes=(Message("plan.note.labels"),))
-    return Need(route("affinities"), lfda_bytes(f.n, f.d, int(f.largest_class)), f.copied)
+    asked = estimator.max_samples
+    n = min(f.n, lfda.most_rows(f.sizes, f.d) if asked is None else asked)
+    largest = -(-int(f.sizes.max()) * n // f.n)
+    way = route("affinities") if n == f.n else route("sample", n=n)
+    return Need(way, lfda.lfda_bytes(n, f.d, largest), f.copied)
 
 
 def from_tuples(matrices: Callable[[int], float], tables: float) -> Callable[[Any, Facts], Need]:
@@ -94,15 +97,18 @@ def _tuples(estimator: Any, f: Facts) -> tuple[int, tuple[Message, ...]]:
     return 2 * default_count(int(f.classes), estimator.n_constraints), ()
 
 
-def scml(estimator: Any, f: Facts) -> Need:
+def scml_need(estimator: Any, f: Facts) -> Need:
     """The points along all bases, and linear programs over some triplets."""
     if f.is_tuples:
         n_triplets, points, classes = f.n, 3 * f.n, 0
     elif np.isnan(f.classes) or not hasattr(estimator, "k_genuine"):
         return Need(route("bases", n=0), UNKNOWN, notes=(Message("plan.note.pairs"),))
     else:
-        n_triplets = f.n * estimator.k_genuine * estimator.k_impostor
-        points, classes = f.n, int(f.classes)
+        classes = int(f.classes)
+        K = count_bases(estimator.basis, estimator.n_basis, f.n, f.d, classes)
+        asked = estimator.max_samples
+        points = min(f.n, scml.most_rows(K) if asked is None else asked)
+        n_triplets = points * estimator.k_genuine * estimator.k_impostor
     K = count_bases(estimator.basis, estimator.n_basis, points, f.d, classes)
     needed = bases_bytes(K, points, f.d, n_triplets)
     return Need(route("bases", n=K), needed, f.copied, passes=(MANY, MANY))
@@ -126,6 +132,6 @@ METRICS: dict[str, Any] = {
     "LSML_Supervised": _LSML,
     "SDML": _SDML,
     "SDML_Supervised": _SDML,
-    "SCML": scml,
-    "SCML_Supervised": scml,
+    "SCML": scml_need,
+    "SCML_Supervised": scml_need,
 }
