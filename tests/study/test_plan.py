@@ -73,7 +73,7 @@ def test_landmarks_are_those_of_the_fit(budget):
 
 
 def test_landmarks_of_lle_are_those_of_the_fit(budget):
-    budget("2MB")
+    budget("1MB")
     X, lle = (
         np.random.default_rng(1).normal(size=(1500, 3)),
         nearfold.LocallyLinearEmbedding(n_neighbors=12),
