@@ -15,6 +15,13 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(4000, 40)), np.arange(4000) % 5
 
 
+PARAMS = {
+    "KernelPCA": {"n_components": 3, "kernel": "rbf"},
+    "MDS": {"n_landmarks": 50, "n_init": 1, "max_iter": 5, "init": "classical_mds"},
+    "NeighborhoodComponentsAnalysis": {"n_components": 2, "max_iter": 3},
+}
+
+
 def lazy(chunk=500):
     return da.from_array(X, chunks=(chunk, X.shape[1]))
 
@@ -25,7 +32,8 @@ def test_nothing_is_computed(forbidden):
     with forbidden():
         for table in (lazy(), unknown, frame):
             for name in CLUSTER.keys() - COMING:
-                nearfold.plan(nearfold.registry.find(name).load()(), table, Y)
+                estimator = nearfold.registry.find(name).load()(**PARAMS.get(name, {}))
+                nearfold.plan(estimator, table, Y)
         known = nearfold.plan(nearfold.PCA(2), lazy())
         assert (known.facts.m, known.facts.blocks) == (4000, 8)
         found = nearfold.plan(nearfold.KNeighborsRegressor(), unknown)
@@ -53,8 +61,7 @@ def test_it_answers_where_the_fit_does(method):
 @pytest.mark.parametrize("name", sorted(CLUSTER))
 def test_every_entry_has_figures(name):
     estimator = nearfold.registry.find(name).load()()
-    if name == "KernelPCA":
-        estimator.set_params(n_components=3, kernel="rbf")
+    estimator.set_params(**PARAMS.get(name, {}))
     from nearfold.study.plan_facts import look_at
 
     need = CLUSTER[name](estimator, look_at(lazy(), Y, False))
@@ -72,8 +79,7 @@ def test_no_fit_brings_more_here_than_planned(name, client, monkeypatch):
     from dask.sizeof import sizeof
 
     estimator = nearfold.registry.find(name).load()()
-    if name == "KernelPCA":
-        estimator.set_params(n_components=3, kernel="rbf")
+    estimator.set_params(**PARAMS.get(name, {}))
     brought = []
     gather = type(client).gather
 

@@ -6,28 +6,30 @@ how often the table is read. The number of rows may be unknown (NaN): then so is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from nearfold.errors import InputError
 from nearfold.linalg import is_count, scatter_bytes
 from nearfold.messages import Message
-from nearfold.methods.isomap_landmarks import graph_bytes
 from nearfold.methods.kernel_low_rank import factor_bytes, rank_limits
-from nearfold.methods.landmark_mds import LandmarkCount
-from nearfold.methods.lle_landmarks import lle_bytes
 from nearfold.metrics.pair_blocks import blocks_bytes
 from nearfold.metrics.whitening import centred_factor_bytes
 from nearfold.neighbors import is_learner
 from nearfold.neighbors.exact import index_bytes
 from nearfold.study.plan_facts import UNKNOWN, Facts, Need
+from nearfold.study.plan_local import isomap as isomap_here
+from nearfold.study.plan_local import lle as lle_here
 from nearfold.study.plan_local import route
 from nearfold.study.plan_metrics import dimensions
+from nearfold.study.plan_metrics import nca as nca_here
 
 _BLOCK = 16 * 1024**2  # of a part that is worked on at a time, centred
 _COUNTS = 1000.0  # about what the counts of a part's labels take
-_SAMPLE = 10  # rows looked at for each landmark
+_SAMPLE, _EXTRA = 10, 10  # rows looked at for each landmark; axes beside those asked for
 
 
 def _part(f: Facts, statistic: float = 0.0) -> float:
@@ -80,11 +82,10 @@ def search(estimator: Any, f: Facts) -> Need:
         raise InputError(Message("cluster.not_fitted", name=type(estimator).__name__))
     centres = 8.0 * f.blocks * f.d
     labels = 8.0 * f.m if hasattr(estimator, "weights") else 0.0
-    index = UNKNOWN if np.isnan(f.block_rows) else index_bytes(int(f.block_rows), f.d)
     notes: tuple[Message, ...] = (Message("plan.note.parts"),)
     if is_learner(estimator.metric):
         notes = (*notes, Message("plan.note.learner"))
-    return Need(route("parts"), labels, centres + 5 * labels, 2 * f.block_values + index,
+    return Need(route("parts"), labels, centres + 5 * labels, _search_task(f),
                 centres + labels, (1, 1), notes)  # fmt: skip
 
 
@@ -98,46 +99,56 @@ def classical_mds(estimator: Any, f: Facts) -> Need:
 
 
 def landmark_mds(estimator: Any, f: Facts) -> Need:
-    """Landmarks come here and are embedded; all rows are placed where they are."""
-    return _landmarks(estimator, f, "distances", 0.0, 0.0)
+    """Ten rows for each landmark come here, then the coordinates of all, placed where they are."""
+    L, k = estimator.n_landmarks, estimator.n_components
+    if L is None:
+        raise InputError(Message("cluster.not_fitted", name=type(estimator).__name__))
+    order = 0.0
+    if hasattr(estimator, "landmark_sizes"):  # MDS: steps that lower the stress
+        order = estimator.landmark_sizes(1, f.dtype)["per_pair"]
+    rows, placed = _SAMPLE * L * f.d * f.itemsize, f.m * (k + _EXTRA) * f.itemsize
+    needed = (order or 48.0) * L**2 + 24.0 * f.m * (k + _EXTRA)
+    way = route("landmarks", n=L, m=f.n if f.counted else Message("plan.unknown"),
+                what=route("distances"))  # fmt: skip
+    return Need(way, needed, 2 * rows, _part(f), rows + placed, (2, 3))
 
 
 def isomap(estimator: Any, f: Facts) -> Need:
-    """The graph of n k edges comes here, and geodesics (n, L) to landmarks are found here."""
-    near = estimator.n_neighbors or 0
-    lists = 16.0 * f.m * (near + 1)
-    return _landmarks(estimator, f, "geodesics", graph_bytes(2 * f.m * near), lists)
-
-
-def _landmarks(estimator: Any, f: Facts, what: str, held: float, gathered: float) -> Need:
-    k, placed = estimator.n_components, f.m * estimator.n_components * f.itemsize
-    task = _part(f) + (0.0 if np.isnan(f.block_rows) else index_bytes(int(f.block_rows), f.d))
+    """Neighbour lists come here, and geodesics are found here, as of a table in memory."""
     if not f.counted:
-        return Need(route(what), UNKNOWN, UNKNOWN, task, UNKNOWN, (2, 3))
-    chosen = LandmarkCount.decide(
-        f.n, k, estimator.n_landmarks, needed=float("inf"), itemsize=f.itemsize,
-        method=type(estimator).__name__, held=held,
-    )  # fmt: skip
-    rows = _SAMPLE * (chosen.count or 0) * f.d * f.itemsize
-    way = route("landmarks", n=chosen.count or 0, m=f.n, what=route(what))
-    return Need(way, chosen.needed, rows + gathered, task, rows + gathered + placed, (2, 3))
+        return Need(route("geodesics"), UNKNOWN, UNKNOWN, _search_task(f), UNKNOWN)
+    found, lists = isomap_here(estimator, f), 16.0 * f.m * (estimator.n_neighbors or 0)
+    return replace(found, checked=max(found.checked, 2 * lists), task=_search_task(f),
+                   moved=lists + 8.0 * f.blocks * f.d, passes=(2, 2))  # fmt: skip
 
 
 def lle(estimator: Any, f: Facts) -> Need:
-    """Neighbours and weights of n k entries come here; the sparse problem is solved here."""
-    k = estimator.n_neighbors
-    gathered = 24.0 * f.m * k
-    needed = lle_bytes(f.n, k, estimator.method) if f.counted else UNKNOWN
-    index = UNKNOWN if np.isnan(f.block_rows) else index_bytes(int(f.block_rows), f.d)
-    return Need(route("lle"), needed, gathered, _part(f) + index, gathered, (2, 2),
-                (Message("plan.note.fill"),))  # fmt: skip
+    """Neighbour lists and weights come here; the sparse problem is solved here."""
+    if not f.counted:
+        return Need(route("lle"), UNKNOWN, UNKNOWN, _search_task(f), UNKNOWN)
+    found, near = lle_here(estimator, f), estimator.n_neighbors
+    if found.route.id == "plan.route.landmarks":
+        rows = float(found.route.values["n"]) * f.d * f.itemsize
+        placed = f.m * estimator.n_components * f.itemsize
+        return replace(found, task=_part(f), moved=2 * rows + placed, passes=(2, 3))
+    lists = 16.0 * f.m * near
+    return replace(found, checked=max(found.checked, 2 * lists), task=_search_task(f),
+                   moved=1.5 * lists + 8.0 * f.blocks * f.d, passes=(2, 2))  # fmt: skip
+
+
+def _search_task(f: Facts) -> float:
+    if np.isnan(f.block_rows):
+        return UNKNOWN
+    return 2 * f.block_values + index_bytes(int(f.block_rows), f.d)
 
 
 def kernel_pca(estimator: Any, f: Facts) -> Need:
     """The parts of a factor of low rank stay where the rows are; pivots and V come here."""
     n, d = estimator.n_components, f.d
     if not f.counted or not is_count(n):
-        return Need(route("low_rank", n=0), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, (1, 2))
+        return Need(
+            route("low_rank", n=Message("plan.unknown")), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, (1, 2)
+        )
     r = min(f.n, rank_limits(estimator.low_rank, f.n, d, n, f.itemsize).most)
     pivots, V = r * d * f.itemsize, f.m * n * f.itemsize
     needed = factor_bytes(0, d, r, n, f.itemsize) + 4 * V
@@ -146,20 +157,23 @@ def kernel_pca(estimator: Any, f: Facts) -> Need:
 
 
 def nca(estimator: Any, f: Facts) -> Need:
-    """The rows of each pass over batches, at most 100,000 at a time, come here."""
-    r = dimensions(estimator, f.d)
+    """Labels come here, and the rows of each pass over batches: all at once, if they are few."""
+    r, row = dimensions(estimator, f.d), float(f.d * f.itemsize)
     if not f.counted:
-        return Need(route("pairs", n=0), UNKNOWN, UNKNOWN, _part(f), UNKNOWN)
-    solver, compared = estimator.choose_solver(f.n, r)
-    seen = f.n if solver == "lbfgs" else estimator.rows_of_passes(f.n)
-    once = f.n if solver == "lbfgs" else seen / max(1, estimator.n_epochs)
-    way = route("pairs", n=compared)
-    if solver != "lbfgs":
-        way = route("batches", n=seen, batch=estimator.batch_size)
-    row = f.d * f.itemsize
-    passes = 2.0 if solver == "lbfgs" else 2.0 + estimator.n_epochs
-    return Need(way, blocks_bytes(compared, r, f.itemsize) + once * row, once * row, _part(f),
-                seen * row + 8.0 * f.m, (passes, passes))  # fmt: skip
+        return Need(route("pairs", n=Message("plan.unknown")), UNKNOWN, UNKNOWN, _part(f), UNKNOWN)
+    seen = estimator.rows_of_passes(f.n)
+    at_once = seen // estimator.n_epochs
+    if at_once == f.n:
+        found = nca_here(estimator, f)
+        return replace(found, beside=found.beside + 24.0 * f.m + f.m * row, task=_part(f),
+                       moved=f.m * (row + 8.0), passes=(2, 3))  # fmt: skip
+    _, compared = clone(estimator).set_params(solver="stochastic").choose_solver(f.n, r)
+    way = route("batches", n=seen, batch=estimator.batch_size)
+    beside = 2 * at_once * row + 48.0 * f.m  # rows of a pass; labels, and the order of all rows
+    passes = 3.0 + estimator.n_epochs
+    moved = (seen + at_once) * row + 24.0 * f.m
+    return Need(way, blocks_bytes(compared, r, f.itemsize), beside, _part(f), moved,
+                (passes, passes))  # fmt: skip
 
 
 CLUSTER: dict[str, Any] = {

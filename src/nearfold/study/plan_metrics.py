@@ -102,7 +102,9 @@ def scml_need(estimator: Any, f: Facts) -> Need:
     if f.is_tuples:
         n_triplets, points, classes = f.n, 3 * f.n, 0
     elif np.isnan(f.classes) or not hasattr(estimator, "k_genuine"):
-        return Need(route("bases", n=0), UNKNOWN, notes=(Message("plan.note.pairs"),))
+        return Need(
+            route("bases", n=Message("plan.unknown")), UNKNOWN, notes=(Message("plan.note.pairs"),)
+        )
     else:
         classes = int(f.classes)
         K = count_bases(estimator.basis, estimator.n_basis, f.n, f.d, classes)
