@@ -250,16 +250,19 @@ def check_distances(D: Array) -> None:
             "Precomputed distances: array must be 2-dimensional and square, one row and one column "
             f"per sample; this one is {D.shape[0]} x {D.shape[1]}."
         )
-    refuse_nonfinite(D)
     pieces = spans(len(D), _SIDE)
     pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
 
+    @np.errstate(invalid="ignore")  # inf - inf, looked for below
     def extremes(pair: tuple[slice, slice]) -> tuple[float, float, float]:
         upper, lower = D[pair], D[pair[::-1]].T
-        off = float(np.abs(upper - lower).max())
+        apart = upper - lower
+        off = max(float(apart.max()), -float(apart.min()))
         return off, min(float(upper.min()), float(lower.min())), float(upper.max())
 
     found = np.array(list(map_in_order(extremes, pairs)))
+    if not np.isfinite(found).all():
+        refuse_nonfinite(D)
     slack = 1e-6 * max(float(found[:, 2].max()), 0.0)
     if found[:, 0].max() > slack:
         rows, columns = pairs[int(found[:, 0].argmax())]
