@@ -314,6 +314,7 @@ def spread_of_block(block: Block) -> tuple[float, Floats, float]:
     return count, mean, inside + (max(outside, 0.0) if np.isfinite(outside) else outside)
 
 
+@_quiet
 def combine_spreads(
     a: tuple[float, Floats, float], b: tuple[float, Floats, float]
 ) -> tuple[float, Floats, float]:
