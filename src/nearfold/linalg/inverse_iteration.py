@@ -43,7 +43,7 @@ from nearfold.run import one_blas_thread
 
 _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
 MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
-_SURE_ROWS = 2000  # up to here a factor is cheap however it fills
+_SURE_ROWS = 20_000  # up to here a factor is cheap however it fills, if it fits
 _SVD_ROWS = 800  # up to here a singular I - W that cannot be grounded is decomposed densely
 _FILTER_ROWS = 10_000  # from here on a graph without separators may be solved without a factor
 _PRODUCT_WORK = 20.0  # multiplications of a factor in the time of a product, per entry of I - W

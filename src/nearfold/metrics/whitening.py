@@ -8,6 +8,7 @@ of the values (`rounding`, per column) may have added to it.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -93,8 +94,12 @@ def factor_of_block(block: Block, mean: Floats, step: int) -> Floats:
 
 def rounding_of_rows(rows: Rows) -> Floats:
     """A bound of the rounding error that the values of each column already carry."""
-    largest = rows.combined(largest_of_block, np.maximum)
-    return np.asarray(2 * float(np.finfo(rows.dtype).eps) * largest)
+    return rounding_at(rows.combined(largest_of_block, np.maximum), rows.dtype)
+
+
+def rounding_at(largest: Floats, dtype: Any) -> Floats:
+    """The same from the largest magnitude in each column."""
+    return np.asarray(2 * float(np.finfo(dtype).eps) * largest)
 
 
 def largest_of_block(block: Block) -> Floats:
