@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from nearfold.blocks import ArrayRows, Block, NamedRows, Rows, as_rows, is_dask, is_streamed, spans
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.messages import Message
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 from nearfold.raw_values import read_values, refuse_missing
 from nearfold.run import map_in_order
 
@@ -181,6 +181,14 @@ def refuse_bad_blocks(rows: Rows, names: Any = None) -> None:
         "the values are so large that their squares overflow "
         f"{rows.dtype}: divide the columns by a constant first."
     )
+
+
+def take_finite(rows: Rows, numbers: Ints) -> Array:
+    """Rows by their numbers; if one is not finite, all that are not are named."""
+    X = rows.take(numbers)
+    if not np.isfinite(X).all():
+        refuse_bad_blocks(rows)
+    return X
 
 
 def refuse_bad_sums(rows: Rows, total: float) -> None:

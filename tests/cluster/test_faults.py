@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from nearfold import PCA, NearestNeighbors
+from nearfold import PCA, ClassicalMDS, Isomap, NearestNeighbors
 from nearfold.errors import BlockError, Cancelled
 from nearfold.run import progress
 
@@ -94,8 +94,9 @@ def test_a_block_that_cannot_be_read_is_named(place, request):
         request.getfixturevalue("client")
     X = table()
     dX = da.from_array(X, chunks=(400, 6)).map_blocks(unreadable, dtype=X.dtype, meta=X[:0])
-    with pytest.raises(BlockError, match=r"rows 1200 to 1599 \(block 3\).*disk on fire"):
-        PCA(3).fit(dX)
+    for model in (PCA(3), NearestNeighbors(), Isomap(n_landmarks=20), ClassicalMDS(n_landmarks=20)):
+        with pytest.raises(BlockError, match=r"rows 1200 to 1599 \(block 3\).*disk on fire"):
+            model.fit(dX)
 
 
 def slowly(block, folder):

@@ -16,7 +16,11 @@ from nearfold import (
     NearestNeighbors,
     RadiusNeighborsClassifier,
 )
-from nearfold.errors import InputError
+from nearfold.blocks import DaskRows
+from nearfold.errors import InputError, MemoryBudgetError, NonFiniteError
+from nearfold.neighbors.exact import EuclideanIndex
+from nearfold.neighbors.lists import nearest_blocks
+from nearfold.neighbors.partitioned import PartitionedIndex
 from nearfold.neighbors.plain import PlainIndex
 from nearfold.neighbors.pruned import PrunedIndex
 
@@ -130,6 +134,73 @@ def test_labels_of_another_length():
     X = rows()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         KNeighborsClassifier().fit(chunked(X), da.zeros(1499, chunks=100, dtype=int))
+
+
+def test_a_frame_keeps_index_and_names():
+    X, Q = rows(), rows(200, seed=1)
+    names = [f"c{i}" for i in range(12)]
+    y = np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
+    fitted, asked = (pd.DataFrame(A, columns=names) for A in (X, Q))
+    asked.index = asked.index * 2 + 1
+    lazy = dd.from_pandas(asked, npartitions=3)
+    many = KNeighborsClassifier(5).fit(dd.from_pandas(fitted, npartitions=4), y)
+    one = KNeighborsClassifier(5).fit(fitted, y)
+    found = many.predict(lazy)
+    assert found.divisions == lazy.divisions
+    pd.testing.assert_series_equal(found.compute(), pd.Series(one.predict(asked), asked.index))
+    assert list(many.predict_proba(lazy).columns) == ["no", "yes"]
+    with pytest.raises(ValueError, match="same order"):
+        many.predict(lazy[names[::-1]])
+
+
+def test_empty_chunks_of_queries():
+    X, Q = rows(), rows(90, seed=1)
+    many = KNeighborsRegressor(5).fit(chunked(X), X[:, 0])
+    found = many.predict(da.from_array(Q, chunks=((40, 0, 50), 12))).compute()
+    np.testing.assert_allclose(found, many.predict(Q), rtol=1e-12)
+
+
+def test_some_of_the_rows(client):
+    X, Q = rows(), rows(60, seed=1)
+    there = PartitionedIndex(DaskRows(chunked(X)), k_hint=5)
+    asked = np.array([[1499, 0], [400, 401], [400, 7]])
+    np.testing.assert_array_equal(there.take(asked)[asked], X[asked])
+    few = np.r_[3:20, 400, 950:1400:7]
+    part, here = there.part(few), EuclideanIndex(X).part(few)
+    assert part.n_rows == len(few)
+    for queries in (Q, None):
+        (d1, r1), (d2, r2) = here.nearest(queries, 6), part.nearest(queries, 6)
+        np.testing.assert_array_equal(r2, r1)
+        np.testing.assert_allclose(d2, d1, rtol=1e-12)
+    of_part = part.part(np.arange(5, 60)).take(np.arange(9))
+    np.testing.assert_array_equal(of_part[np.arange(9)], X[few[5:14]])
+
+
+@pytest.mark.parametrize("budget", ["1GB", "100KB"])
+def test_lists_of_all_rows_fit_the_budget_or_come_in_blocks(budget):
+    X = rows()
+    there = PartitionedIndex(DaskRows(chunked(X)), k_hint=5)
+    expected = EuclideanIndex(X).nearest(None, 4)
+    nearfold.set_memory(budget)
+    try:
+        found = list(nearest_blocks(there, None, 4))
+        if budget == "100KB":
+            assert len(found) > 1
+            with pytest.raises(MemoryBudgetError, match=r"4 neighbours for 1,500 rows"):
+                there.nearest(None, 4)
+        else:
+            np.testing.assert_array_equal(there.nearest(None, 4)[1], expected[1])
+    finally:
+        nearfold.set_memory(None)
+    np.testing.assert_array_equal(np.concatenate([row for _, _, row in found]), expected[1])
+    assert [at.start for at, _, _ in found] == [0, *(at.stop for at, _, _ in found)][:-1]
+
+
+def test_nan_is_named_by_its_row_in_the_table():
+    X = rows()
+    X[1234, 3] = np.nan
+    with pytest.raises(NonFiniteError, match=r"first rows: \[1234\]"):
+        NearestNeighbors().fit(chunked(X))
 
 
 def test_nothing_but_lists_comes_here():

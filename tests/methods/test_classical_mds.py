@@ -435,6 +435,18 @@ def test_the_pca_way_does_not_carry_the_rows():
     assert len(pickle.dumps(ClassicalMDS(2).fit(X))) < X.nbytes / 2
 
 
+@pytest.mark.parametrize("metric", ["euclidean", nearfold.Covariance()])
+@pytest.mark.parametrize("make", [ClassicalMDS, nearfold.MDS])
+def test_of_landmark_models_only_the_landmarks_are_carried(make, metric):
+    X = table(3000, 20)
+    model = make(2, n_landmarks=30, metric=metric).fit(X)
+    stored = pickle.dumps(model)
+    assert len(stored) < X.nbytes / 2
+    again = pickle.loads(stored)
+    np.testing.assert_array_equal(again.transform(X[:50]), model.transform(X[:50]))
+    np.testing.assert_allclose(again.transform(X[:50]), model.embedding_[:50], atol=1e-6)
+
+
 def test_clone_keeps_parameters_and_nothing_fitted():
     model = ClassicalMDS(3, metric="cityblock", n_landmarks=7, n_jobs=2)
     quietly(model, table())

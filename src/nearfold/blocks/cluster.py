@@ -8,7 +8,8 @@ rows; errors of ours (the data hold NaN, say) come through as they are.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from nearfold.errors import BlockError, NearfoldError
@@ -62,10 +63,16 @@ def compute(tasks: Sequence[Any], label: str = "reading") -> list[Any]:
     import dask
 
     client = _client()
-    try:
+    with _our_errors():
         if client is None:
             return list(dask.compute(*tasks))
         return _on_cluster(client, list(tasks), label)
+
+
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    try:
+        yield
     except (NearfoldError, MemoryError):
         raise
     except Exception as error:
@@ -106,4 +113,5 @@ def keep(tasks: Sequence[Any]) -> list[Any]:
     """The tasks begun; their results stay where they are computed, as long as these are held."""
     import dask
 
-    return list(dask.persist(*tasks))
+    with _our_errors():  # without a cluster they are computed at once
+        return list(dask.persist(*tasks))

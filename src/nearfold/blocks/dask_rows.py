@@ -14,6 +14,7 @@ the parts are cut like the blocks of an array in memory the result is that of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from operator import add
@@ -22,7 +23,15 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks.cluster import KilledError, UnreadableError, compute, is_dask, shared, task
+from nearfold.blocks.cluster import (
+    KilledError,
+    UnreadableError,
+    compute,
+    is_dask,
+    keep,
+    shared,
+    task,
+)
 from nearfold.blocks.frames import FrameRows, NamedRows
 from nearfold.blocks.lazy import example_of, whole_rows
 from nearfold.blocks.memory import require_memory
@@ -157,11 +166,21 @@ class DaskRows(NamedRows):
 
     def run(self, tasks: list[Any], label: str = "reading", of: list[Any] | None = None) -> Any:
         """The results of tasks; an error names the part. `of`: the tasks of the parts behind."""
-        try:
+        with self._naming(of or tasks):
             return compute(tasks, label)
+
+    def keep(self, tasks: list[Any]) -> list[Any]:
+        """The tasks of the parts begun; their results stay where they are computed."""
+        with self._naming(tasks):
+            return keep(tasks)
+
+    @contextmanager
+    def _naming(self, tasks: list[Any]) -> Iterator[None]:
+        try:
+            yield
         except KilledError as error:
             raise BlockError(
-                Message("cluster.killed", block=self._part_of(error.key, of or tasks))
+                Message("cluster.killed", block=self._part_of(error.key, tasks))
             ) from error
         except UnreadableError:
             self._name_unreadable()

@@ -157,7 +157,7 @@ class Rows:
                 held * row_bytes, f"{self.describe()} as one array", "Read it in blocks."
             )
         if len(parts) == 1:
-            return parts[0]
+            return np.require(parts[0], requirements="W")  # what comes from a worker may not be
         return np.concatenate(parts) if parts else np.empty((0, self.n_features), self.dtype)
 
     def _dense_parts(self) -> Iterable[Array]:
@@ -214,6 +214,13 @@ class ArrayRows(Rows):
             if block.dtype != self.dtype:
                 block = block.astype(self.dtype)
             yield Block(block, span.start)
+
+    def take(self, numbers: Ints) -> Array:
+        """Rows by their numbers; of all of them, in order, the array itself."""
+        if not isinstance(self.X, np.ndarray) or numbers.max(initial=0) >= len(self.X):
+            return super().take(numbers)
+        whole = np.array_equal(numbers, np.arange(len(self.X)))
+        return (self.X if whole else self.X[numbers]).astype(self.dtype, copy=False)
 
     def describe(self) -> str:
         """What the source is."""

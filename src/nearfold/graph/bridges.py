@@ -13,6 +13,9 @@ can have a shorter one that the graph does not know) nothing is searched at all.
 Between components of more than `MOST_PAIRS` pairs of rows the search starts from some rows of each,
 evenly spaced in the table, and goes on from the edge that they give: to the row nearest to its one
 end, then to that nearest to its other, until it gets no shorter (`sampled` says so).
+
+Of rows that lie on a cluster those that search come here, some at a time; they are sought among
+the others where these are.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from scipy.cluster.hierarchy import DisjointSet
 
 from nearfold.blocks import spans
 from nearfold.graph.build import Graph, by_size
+from nearfold.neighbors.partitioned import PartitionedIndex, rows_at
 from nearfold.notation import Array, Floats, Ints
 
 MOST_JOINED = 100  # components joined in all pairs
@@ -45,16 +49,19 @@ class OutsideSearch:
     def __init__(self, index: Any, precomputed: bool = False) -> None:
         self.index = getattr(index, "exact", index)  # an approximate list may end inside
         self.precomputed = precomputed
+        self._there = isinstance(index, PartitionedIndex)
+        width = index.n_features if self._there else self.index.X.shape[1]
+        # Every search on a cluster is a round trip: fewer and larger ones.
+        self._step = max(1, (4 if self._there else 1) * _CELLS // max(1, width))
 
     def nearest_among(self, some: Ints, others: Ints) -> tuple[Floats, Ints]:
         """For each of some rows the distance to the nearest of the others, and which it is."""
         distance = np.full(len(some), np.inf)
         near = np.zeros(len(some), dtype=np.int64)
-        step = max(1, _CELLS // max(1, self.index.X.shape[1]))
-        for columns in spans(len(others), step):
+        for columns in spans(len(others), len(others) if self._there else self._step):
             among = others[columns]
             part = None if self.precomputed else self.index.part(among)
-            for rows in spans(len(some), step):
+            for rows in spans(len(some), self._step):
                 found, where = self._nearest(part, some[rows], among)
                 closer = found < distance[rows]
                 distance[rows] = np.where(closer, found, distance[rows])
@@ -66,7 +73,7 @@ class OutsideSearch:
             D = self.index.X[np.ix_(some, among)]
             where = D.argmin(axis=1)
             return D[np.arange(len(some)), where], where
-        found, where = part.nearest(self.index.X[some], 1)
+        found, where = part.nearest(rows_at(self.index, some)[some], 1)
         return found[:, 0], where[:, 0]
 
     def shortest_exits(self, label: Array, small: Ints) -> Edges:
@@ -74,12 +81,12 @@ class OutsideSearch:
         rows = np.flatnonzero(np.isin(label, small))
         k = min(int(np.bincount(label)[small].max()) + 1, self.index.n_rows)
         there, length = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
-        step = max(1, min(_CELLS // max(1, self.index.X.shape[1]), _CELLS // 8 // k))
-        for few in spans(len(rows), step):
-            distance, near = self.index.nearest(self.index.X[rows[few]], k)
-            first = (label[near] != label[rows[few]][:, None]).argmax(axis=1)[:, None]
-            there[few] = np.take_along_axis(near, first, 1)[:, 0]
-            length[few] = np.take_along_axis(distance, first, 1)[:, 0]
+        for part in spans(len(rows), max(1, min(self._step, _CELLS // 8 // k))):
+            few = rows[part]
+            distance, near = self.index.nearest(rows_at(self.index, few)[few], k)
+            first = (label[near] != label[few][:, None]).argmax(axis=1)[:, None]
+            there[part] = np.take_along_axis(near, first, 1)[:, 0]
+            length[part] = np.take_along_axis(distance, first, 1)[:, 0]
         chosen = _shortest_per_group(label[rows], length)
         return rows[chosen], there[chosen], length[chosen]
 

@@ -30,7 +30,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import as_rows, is_streamed, require_memory
+from nearfold.blocks import ArrayRows, Rows, as_rows, is_dask, is_streamed, require_memory
 from nearfold.errors import InputError, warn
 from nearfold.inputs import (
     check_distances,
@@ -46,21 +46,28 @@ from nearfold.linalg.krylov import lanczos_bytes
 from nearfold.messages import Message
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
+    by_features,
     check_landmarks,
     in_learned_space,
     is_precomputed,
     learn_metric,
     learner_state,
+    require_euclidean,
 )
-from nearfold.methods.landmark_mds import LandmarkCount, Scaling, landmark_mds, negative_share
+from nearfold.methods.landmark_mds import (
+    LandmarkCount,
+    Scaling,
+    landmark_mds,
+    negative_share,
+)
 from nearfold.methods.principal_coordinates import PrincipalCoordinates
 from nearfold.methods.reduction import COLUMNS, Embedding, padded
-from nearfold.neighbors import is_euclidean, is_learner
+from nearfold.neighbors import is_learner
 from nearfold.notation import Array, Floats
 from nearfold.run import reporting
 from nearfold.state import Sizes, array, nested, number, optional, require, text
 
-_CELLS = 2**20  # distances of new rows held by one task
+_CELLS = 2**18  # distances of new rows held by one task
 
 
 def classical_mds(
@@ -87,7 +94,8 @@ def _check_placing(values: dict[str, Any], sizes: Sizes) -> None:
     check_landmarks(values, sizes)
     place, principal = values["_map"], values["_principal"]
     require((place is None) != (principal is None), "_map or _principal, not both")
-    require(place is None or values["_fit_X"] is not None, "_fit_X is missing")
+    kept = values["_fit_X"] is not None or values.get("_landmark_rows") is not None
+    require(place is None or kept, "_fit_X is missing")
     axes = len(principal.pca.components_) if place is None else place.axes.shape[1]
     require(axes <= sizes["k"], "more axes than coordinates")
 
@@ -95,9 +103,9 @@ def _check_placing(values: dict[str, Any], sizes: Sizes) -> None:
 class ClassicalMDS(Embedding):
     """Classical MDS of a table or of a matrix of distances.
 
-    X may be a file (.npy, .parquet, .csv) with the Euclidean metric. `transform` places new rows:
-    features, or with metric="precomputed" their distances to the fitted rows, one column each. On
-    the fitted rows it returns `embedding_`.
+    X may be a file (.npy, .parquet, .csv) or a Dask table with the Euclidean metric. `transform`
+    places new rows: features, or with metric="precomputed" their distances to the fitted rows, one
+    column each. On the fitted rows it returns `embedding_`.
 
     Parameters
     ----------
@@ -157,7 +165,7 @@ class ClassicalMDS(Embedding):
 
     fitted_state = COLUMNS.extended(
         _check_placing,
-        ("_D",),
+        ("_D", "_landmark_rows"),
         metric_learner_=learner_state,
         embedding_=array("m k"),
         eigenvalues_=array("k", least=0),
@@ -167,6 +175,7 @@ class ClassicalMDS(Embedding):
         _map=optional(nested(GowerMap, n="l")),
         _principal=optional(nested(PrincipalCoordinates, k="k", w="w")),
         _fit_X=optional(array("m w")),
+        _landmark_rows=optional(array("l w")),
         _D=array("m m", least=0),
     )
 
@@ -190,8 +199,6 @@ class ClassicalMDS(Embedding):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> ClassicalMDS:
         """Find the coordinates of the rows of X, or of the objects whose distances X holds."""
-        euclidean = is_learner(self.metric) or is_euclidean(self.metric, 2, self.metric_params)
-        by_axes = euclidean and self.n_landmarks is None
         self.landmarks_: Any = None
         self.approximation_: str | None = None
         self.negative_share_ = 0.0
@@ -199,30 +206,62 @@ class ClassicalMDS(Embedding):
         self._map: GowerMap | None = None
         self._principal: PrincipalCoordinates | None = None
         self._fit_X: Any = None
+        self._landmark_rows: Any = None
         with reporting(self.verbose):
             if is_streamed(X):
-                if not by_axes or is_learner(self.metric):
-                    raise InputError("a file needs metric='euclidean' and n_landmarks=None.")
-                self.metric_learner_ = None
-                self._fit_principal(as_rows(X))
-                return self
-            given, X = X, check_table(self, X, reset=True)
-            self.metric_learner_, self._fit_X = learn_metric(self.metric, X, given, y)
-            if by_axes:
-                self._fit_principal(self._fit_X)
+                rows = self._fit_X = self._open(X)
             else:
+                given, X = X, check_table(self, X, reset=True)
+                self.metric_learner_, self._fit_X = learn_metric(self.metric, X, given, y)
+                rows = ArrayRows(self._fit_X)
+            if not by_features(self.metric, self.metric_params):
                 self._fit_distances(self._fit_X)
-        self.embedding_ = self.embedding_.astype(X.dtype, copy=False)
+            elif self.n_landmarks is None:
+                self._fit_principal(rows)
+            else:
+                self._fit_landmarks(rows)
+        self.embedding_ = self.embedding_.astype(rows.dtype, copy=False)
         return self
 
-    def _fit_principal(self, rows: Any) -> None:
+    def _open(self, X: Any) -> Rows:
+        """Rows that are read in blocks or lie on a cluster."""
+        if is_dask(X):
+            require_euclidean(self, self.metric, self.metric_params)
+        elif (
+            self.n_landmarks is not None
+            or is_learner(self.metric)
+            or not by_features(self.metric, self.metric_params)
+        ):
+            raise InputError("a file needs metric='euclidean' and n_landmarks=None.")
+        self.metric_learner_ = None
+        rows = as_rows(X)
+        take_names(self, rows)
+        return rows
+
+    def _fit_principal(self, rows: Rows) -> None:
         """Euclidean distances of features."""
-        self._fit_X = rows
         self._principal = PrincipalCoordinates.of(rows, self.n_components)
-        if not isinstance(rows, np.ndarray):
-            take_names(self, rows)
         self.embedding_ = self._principal.place(rows)
         self.eigenvalues_ = self._principal.eigenvalues
+
+    def _fit_landmarks(self, rows: Rows) -> None:
+        """The same by distances to landmarks, of which those of all rows are never held."""
+        m, k = int(rows.n_rows or 0), self.n_components
+        chosen = LandmarkCount.choose(
+            m, k, self.n_landmarks, needed=0.0, itemsize=0, method="landmark MDS"
+        )
+        assert chosen.count is not None
+        self.approximation_ = chosen.note
+        self.landmarks_, near = Dissimilarities.to_landmarks_of(rows, chosen.count, self.n_jobs)
+        self._landmark_rows = near.X
+        among = near.all()
+        refuse_extreme(float(among[0].max()), rows.dtype)
+
+        def place(rough: GowerMap) -> Floats:
+            width = rough.axes.shape[1]
+            return np.concatenate(near.place_rows(rows, rough.place, width, _CELLS))
+
+        self._keep(landmark_mds(among, place, k), rows.dtype)
 
     def _fit_distances(self, X: Array) -> None:
         precomputed = is_precomputed(self.metric)
@@ -233,17 +272,20 @@ class ClassicalMDS(Embedding):
         if chosen.count is not None:
             self.landmarks_, D = self._measure().to_landmarks(chosen.count, X.dtype)
             refuse_extreme(float(D[:, 0].max()), X.dtype)
-            scaling = landmark_mds(D, self.landmarks_, k)
+            scaling = landmark_mds(D[self.landmarks_], lambda rough: rough.place(D), k)
         else:
             D = self._measure().all(X.dtype)
             if not precomputed:
                 self._D = D
             scaling = classical_mds(D, k, n_jobs=self.n_jobs)
+        self._keep(scaling, X.dtype)
+
+    def _keep(self, scaling: Scaling, dtype: Any) -> None:
         self._map = scaling.place
-        self.embedding_ = scaling.Z.astype(X.dtype)
-        self.eigenvalues_ = scaling.lam.astype(X.dtype)
+        self.embedding_ = scaling.Z.astype(dtype)
+        self.eigenvalues_ = scaling.lam.astype(dtype)
         self.negative_share_ = negative_share(scaling.B, scaling.pairs)
-        self._warn_of_negative(scaling.pairs.values[:k])
+        self._warn_of_negative(scaling.pairs.values[: self.n_components])
 
     def _count_landmarks(self, X: Array) -> LandmarkCount:
         m, k, itemsize = len(X), self.n_components, X.dtype.itemsize
@@ -273,7 +315,12 @@ class ClassicalMDS(Embedding):
 
     def _place(self, X: Array) -> Floats:
         assert self._map is not None
-        parts = self._measure().among(self.landmarks_).place(X, self._map.place, _CELLS)
+        kept = vars(self).get("_landmark_rows")
+        if kept is None:
+            measure = self._measure().among(self.landmarks_)
+        else:
+            measure = Dissimilarities(kept, "euclidean", None, self.n_jobs)
+        parts = measure.place(X, self._map.place, _CELLS)
         return padded(np.concatenate(parts), self.n_components)
 
     @property
@@ -291,9 +338,9 @@ class ClassicalMDS(Embedding):
         return self._D
 
     def __getstate__(self) -> dict[str, Any]:
-        """The PCA way does not need the rows: they are not stored with the model."""
+        """Rows that no new row is placed by are not stored with the model."""
         state = dict(super().__getstate__())
-        if state.get("_principal") is not None:
+        if state.get("_principal") is not None or state.get("_landmark_rows") is not None:
             state["_fit_X"] = None
         return state
 

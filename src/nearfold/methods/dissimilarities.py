@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import spans
+from nearfold.blocks import Block, Rows, require_memory, spans
+from nearfold.errors import InputError
+from nearfold.inputs import refuse_extreme, refuse_nonfinite, take_finite
+from nearfold.messages import Message
 from nearfold.methods.landmark_mds import (
+    candidates,
     farthest_rows,
     landmarks_of_table,
     spread_landmarks,
     spread_over_table,
 )
+from nearfold.neighbors import is_euclidean
 from nearfold.neighbors.distances import Distances
 from nearfold.neighbors.learned import fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric_state import check_metric_name
@@ -50,6 +56,19 @@ def in_learned_space(learner: Any, X: Array, given: Any) -> Array:
     return to_learned_space(learner, given if hasattr(given, "columns") else X)
 
 
+def by_features(metric: Any, params: dict[str, Any] | None, p: float = 2) -> bool:
+    """Whether distances are the Euclidean ones of features, or of learned ones."""
+    return is_learner(metric) or (not callable(metric) and is_euclidean(metric, p, params))
+
+
+def require_euclidean(
+    estimator: Any, metric: Any, params: dict[str, Any] | None, p: float = 2
+) -> None:
+    """Raise unless rows on a cluster are measured by the Euclidean metric."""
+    if is_learner(metric) or not by_features(metric, params, p):
+        raise InputError(Message("cluster.euclidean", name=type(estimator).__name__))
+
+
 learner_state = optional(fitted("get_mahalanobis_matrix", "transform", d="d"))
 
 
@@ -80,9 +99,19 @@ class Dissimilarities:
         self.measure: Distances | None = None  # None: X holds the dissimilarities
         self.columns: Ints | None = None
         if is_learner(metric):
-            self.measure = Distances(X, "euclidean", n_jobs=n_jobs)
+            self.measure = Distances(X, n_jobs=n_jobs)
         elif not is_precomputed(metric):
             self.measure = Distances(X, metric, params, n_jobs=n_jobs)
+
+    @classmethod
+    def to_landmarks_of(
+        cls, rows: Rows, count: int, n_jobs: int | None
+    ) -> tuple[Ints, Dissimilarities]:
+        """Landmarks spread over rows of features, wherever these are, and distances to them."""
+        some = candidates(int(rows.n_rows or 0), count)
+        X = take_finite(rows, some)
+        chosen = landmarks_of_table(Distances(X, n_jobs=n_jobs), count)
+        return some[chosen], cls(X[chosen], "euclidean", None, n_jobs)
 
     def among(self, rows: Ints | None) -> Dissimilarities:
         """Dissimilarities to some of the rows only; None: to all."""
@@ -132,3 +161,24 @@ class Dissimilarities:
                 lambda some: task(self.between(Q[some])), parts, n_jobs=self.n_jobs, label=label
             )
         )
+
+    def place_rows(
+        self, rows: Rows, task: Callable[[Array], Any], width: int, cells: int
+    ) -> list[Any]:
+        """The same of all rows of a table, block by block where these are.
+
+        What the task makes of a row, `width` numbers, comes here.
+        """
+        size = 16.0 * int(rows.n_rows or 0) * width  # the pieces, and once more when joined
+        require_memory(size, f"The coordinates of {rows.describe()}", "Use a sample of the rows.")
+        names = rows.feature_names
+        of_block = partial(_place_block, measure=self, task=task, cells=cells, names=names)
+        return [part for block in rows.mapped(of_block) for part in block]
+
+
+def _place_block(
+    block: Block, measure: Dissimilarities, task: Callable[[Array], Any], cells: int, names: Any
+) -> list[Any]:
+    size = refuse_nonfinite(block.X, names, block.start)
+    refuse_extreme(max(size, 1.0), np.float64)
+    return measure.place(block.dense(), task, cells)

@@ -34,6 +34,8 @@ from sklearn.neighbors import VALID_METRICS
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import DaskRows, is_dask
+from nearfold.blocks.lazy import Call
 from nearfold.errors import InputError, warn
 from nearfold.graph import (
     POLICIES,
@@ -45,9 +47,14 @@ from nearfold.graph import (
     neighbourhood_graph,
 )
 from nearfold.graph.build import graph_of_matrix
-from nearfold.inputs import check_table, finite_result
+from nearfold.inputs import check_table, finite_result, open_rows
+from nearfold.messages import Message
 from nearfold.methods.classical_mds import classical_mds
-from nearfold.methods.dissimilarities import in_learned_space, is_precomputed
+from nearfold.methods.dissimilarities import (
+    in_learned_space,
+    is_precomputed,
+    require_euclidean,
+)
 from nearfold.methods.isomap_extension import (
     GeodesicExtension,
     Piece,
@@ -61,7 +68,9 @@ from nearfold.methods.kernel_pca import KernelPCA
 from nearfold.methods.neighbor_base import APPROXIMATE, INDEXES, approximate_part
 from nearfold.methods.neighbor_search import NearestNeighbors
 from nearfold.methods.reduction import COLUMNS, Embedding
+from nearfold.methods.rows_there import SearchedRows, refuse_option
 from nearfold.neighbors import Certificate, build_index, is_learner
+from nearfold.neighbors.partitioned import PartitionedIndex
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import array, fitted, nested, optional, text
@@ -114,10 +123,11 @@ def isomap(
 _METRICS = set(chain(*VALID_METRICS.values())) | {"precomputed"}
 
 
-class Isomap(Embedding):
+class Isomap(SearchedRows, Embedding):
     """Isomap: exact where the geodesics fit the memory budget, by landmarks beyond.
 
     `transform` of the fitted rows is `embedding_` with extension="geodesic" (with landmarks, too).
+    Fitted on a Dask table (Euclidean metric, `n_neighbors`) it finds the neighbours on the cluster.
 
     Parameters
     ----------
@@ -285,45 +295,71 @@ class Isomap(Embedding):
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> Isomap:
         """Find the coordinates of the rows of X (or of distances, metric="precomputed")."""
-        given, X = X, check_table(self, X, reset=True, accept_sparse=True, finite=False)
         precomputed = is_precomputed(self.metric)
-        check_neighbourhood(X, self.n_neighbors, self.radius, precomputed)
+        rows, shape, dtype = self._open(X)
+        check_neighbourhood(shape, self.n_neighbors, self.radius, precomputed)
         if self.max_iter is not None:
             warn("max_iter has no effect: the eigenvalue solver iterates until it converges.")
         with reporting(self.verbose):
-            self.index_ = build_index(
-                given if is_learner(self.metric) and hasattr(given, "columns") else X,
-                metric=self.metric,
-                p=self.p,
-                metric_params=self.metric_params,
-                algorithm=self.neighbors_algorithm,
-                n_jobs=self.n_jobs,
-                k_hint=self.n_neighbors or 5,
-                names=getattr(self, "feature_names_in_", None),
-                y=y,
-                recall=self.recall,
-                random_state=self.random_state,
-            )
+            self.index_ = self._make_index(rows, y)
             index = measured_index(self.index_)
             connected = connected_graph(
                 index, self.n_neighbors, self.radius, self.disconnected, precomputed
             )
             k, method = self.n_components, "FW" if self.path_method == "FW" else "D"
             chosen = count_landmarks(
-                connected, k, self.n_landmarks, X.dtype.itemsize, method, self.n_jobs
+                connected, k, self.n_landmarks, dtype.itemsize, method, self.n_jobs
             )
-            pieces = isomap(connected, k, X.dtype, chosen.count, self.tol, method, self.n_jobs)
+            pieces = isomap(connected, k, dtype, chosen.count, self.tol, method, self.n_jobs)
         self.label_ = connected.label
         self.approximation_ = "; ".join(filter(None, [chosen.note, connected.note])) or None
         landmarks = pieces[0].landmarks
         self.landmarks_ = None if landmarks is None else pieces[0].rows[landmarks]
-        self._extension = GeodesicExtension(pieces, X.shape[0], precomputed)
+        self._extension = GeodesicExtension(pieces, shape[0], precomputed)
         near = self.n_neighbors or 5
-        self.embedding_ = self._extension.embedding(index, near, X.dtype, self.n_jobs)
+        self.embedding_ = self._extension.embedding(index, near, dtype, self.n_jobs)
         self.__dict__.pop("regressor_", None)
         if self.extension == "regressor":
             self.regressor_ = fit_regressor(self.regressor, index.X, self.embedding_)
         return self
+
+    def _open(self, X: Any) -> tuple[Any, tuple[int, int], np.dtype[Any]]:
+        """The rows as they are searched, wherever they are, their shape and dtype."""
+        if is_dask(X):
+            self._refuse_there()
+            there = open_rows(self, X)
+            return there, (int(there.n_rows or 0), there.n_features), there.dtype
+        table = check_table(self, X, reset=True, accept_sparse=True, finite=False)
+        named = is_learner(self.metric) and hasattr(X, "columns")
+        return X if named else table, table.shape, table.dtype
+
+    def _refuse_there(self) -> None:
+        """What a fit on a Dask table does not do."""
+        require_euclidean(self, self.metric, self.metric_params, self.p)
+        refuse_option(self, self.neighbors_algorithm == "approximate", "neighbors_algorithm='auto'")
+        refuse_option(self, self.extension == "regressor", "extension='geodesic'")
+        refuse_option(self, self.radius is not None, "n_neighbors")
+
+    def _make_index(self, rows: Any, y: Any) -> Any:
+        options = {
+            "metric": self.metric,
+            "p": self.p,
+            "metric_params": self.metric_params,
+            "algorithm": self.neighbors_algorithm,
+            "n_jobs": self.n_jobs,
+            "k_hint": self.n_neighbors or 5,
+            "names": getattr(self, "feature_names_in_", None),
+            "recall": self.recall,
+            "random_state": self.random_state,
+        }
+        if isinstance(rows, DaskRows):
+            return PartitionedIndex(rows, **options)
+        return build_index(rows, y=y, **options)
+
+    def _length_of_lists(self, call: Call) -> int:
+        if not self._extension.complete:
+            raise InputError(Message("cluster.pieces", policy=self.disconnected, name=call.method))
+        return int(self.n_neighbors or 0)
 
     def transform(self, X: Any) -> Floats:
         """Place new rows by their geodesics to the fitted ones, or by the regressor."""

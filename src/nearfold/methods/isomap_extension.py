@@ -25,6 +25,7 @@ from nearfold.linalg.gower import GowerMap
 from nearfold.methods.knn import KNeighborsRegressor
 from nearfold.methods.reduction import padded
 from nearfold.neighbors import LearnedIndex, PrecomputedIndex
+from nearfold.neighbors.partitioned import rows_at
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 from nearfold.state import Sizes, State, array, flag, list_of, nested, number, optional, require
@@ -44,8 +45,10 @@ def fit_regressor(regressor: Any, X: Any, Z: Floats) -> Any:
     return clone(regressor).fit(X, Z)
 
 
-def check_neighbourhood(X: Any, k: int | None, radius: float | None, precomputed: bool) -> None:
-    """Raise unless one kind of neighbourhood is asked for, and the rows of X have it."""
+def check_neighbourhood(
+    shape: tuple[int, int], k: int | None, radius: float | None, precomputed: bool
+) -> None:
+    """Raise unless one kind of neighbourhood is asked for, and so many rows have it."""
     if k is not None and radius is not None:
         raise InputError(
             "Both n_neighbors and radius are provided. Use Isomap(radius="
@@ -53,7 +56,7 @@ def check_neighbourhood(X: Any, k: int | None, radius: float | None, precomputed
         )
     if k is None and radius is None:
         raise InputError("give n_neighbors, or radius with n_neighbors=None.")
-    m, d = X.shape
+    m, d = shape
     if precomputed and m != d:
         raise InputError(
             "Precomputed distances must be a square matrix, one row and one column per "
@@ -199,6 +202,11 @@ class GeodesicExtension:
             self.piece_of_row[piece.rows] = i
             self.index_in_piece[piece.rows] = np.arange(len(piece.rows))
 
+    @property
+    def complete(self) -> bool:
+        """Whether every fitted row is in a piece."""
+        return bool((self.piece_of_row >= 0).all())
+
     def embedding(self, index: Any, k: int, dtype: Any, n_jobs: int | None) -> Floats:
         """Coordinates of all fitted rows; those in no piece are placed as new ones."""
         m = len(self.piece_of_row)
@@ -207,7 +215,8 @@ class GeodesicExtension:
             Z[piece.rows] = piece.Z
         outside = np.flatnonzero(self.piece_of_row < 0)
         if len(outside):
-            Z[outside] = self._place_in_largest(index, index.X[outside], k, n_jobs)
+            X = rows_at(index, outside)[outside]
+            Z[outside] = self._place_in_largest(index, X, k, n_jobs)
         return Z
 
     def place(

@@ -72,5 +72,5 @@ def embed_by_landmarks(
         landmarks = spread_nodes(graph, lengths, count)
         D = geodesics_from(graph, lengths, landmarks, n_jobs)
     refuse_extreme(float(D[:, 0].max(initial=0.0)), D.dtype)
-    mds = landmark_mds(D, landmarks, k)
+    mds = landmark_mds(D[landmarks], lambda rough: rough.place(D), k)
     return Piece(rows, D, landmarks, mds.place, mds.Z, mds.lam, mds.V)

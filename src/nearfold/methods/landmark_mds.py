@@ -145,12 +145,17 @@ def spread_over_table(measure: Distances, count: int, dtype: Any) -> tuple[Ints,
     return landmarks, measure.among(landmarks).from_rows(X, dtype)
 
 
+def candidates(m: int, count: int) -> Ints:
+    """The rows of a table among which `count` landmarks are sought: all, or a drawn sample."""
+    if m <= _SAMPLED * count:
+        return np.arange(m)
+    return np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
+
+
 def landmarks_of_table(measure: Distances, count: int) -> Ints:
     """The landmarks alone."""
-    m = measure.X.shape[0]
-    some = np.arange(m)
-    if m > _SAMPLED * count:
-        some = np.sort(np.random.default_rng(0).choice(m, _SAMPLED * count, replace=False))
+    some = candidates(measure.X.shape[0], count)
+    if len(some) < measure.X.shape[0]:
         measure = measure.among(some)
     chosen = farthest_rows(lambda i: measure.from_rows(measure.X[i : i + 1])[0], len(some), count)
     return some[[row for row, _ in chosen]]
@@ -187,17 +192,18 @@ class Scaling:
     V: Floats | None = None  # (m, k) eigenvectors, zero where the eigenvalue is; not of landmarks
 
 
-def landmark_mds(D: Floats, landmarks: Ints, k: int) -> Scaling:
-    """The embedding (m, k) of all rows by their distances D (m, L) to landmarks.
+def landmark_mds(among: Floats, place_all: Callable[[GowerMap], Floats], k: int) -> Scaling:
+    """The embedding (m, k) of all rows by their distances to L landmarks.
 
-    The eigenvalues are the sums of squares along its axes.
+    `among` (L, L) are the distances between landmarks, and `place_all` says where a map from
+    distances to landmarks puts all rows. The eigenvalues are the sums of squares along the axes.
     """
-    among = mean_of_both(D[landmarks])  # a shortest path may round differently from its two ends
+    among = mean_of_both(among)  # a shortest path may round differently from its two ends
     B = CentredSquaredDistances(among)  # (10.10)
-    pairs = B.top(min(k + _EXTRA_AXES, len(landmarks)))
+    pairs = B.top(min(k + _EXTRA_AXES, len(among)))
     lam, V = positive_pairs(pairs)
     rough = GowerMap.from_eigenpairs(B.row_means, lam, V)
-    Z = rough.place(D)
+    Z = place_all(rough)
     centre = Z.mean(axis=0)
     Z -= centre
     with one_blas_thread():

@@ -41,10 +41,11 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from nearfold.blocks import require_memory
+from nearfold.blocks import ArrayRows, DaskRows, Rows, is_dask, require_memory
+from nearfold.blocks.lazy import Call
 from nearfold.errors import InputError, NotConvergedWarning, warn
 from nearfold.graph import POLICIES, ConnectedGraph, OutsideSearch, apply_policy, graph_of_lists
-from nearfold.inputs import check_table, refuse_extreme
+from nearfold.inputs import check_table, open_rows, refuse_extreme
 from nearfold.linalg import axis_signs
 from nearfold.linalg.inverse_iteration import (
     BottomPairs,
@@ -69,7 +70,9 @@ from nearfold.methods.local_weights import NeighbourLists, patch_matrix, weight_
 from nearfold.methods.neighbor_base import APPROXIMATE, approximate_part
 from nearfold.methods.neighbor_search import NearestNeighbors
 from nearfold.methods.reduction import COLUMNS, Embedding, padded
+from nearfold.methods.rows_there import SearchedRows, refuse_option
 from nearfold.neighbors import ApproximateIndex, Certificate, EuclideanIndex, build_index
+from nearfold.neighbors.partitioned import PartitionedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import Sizes, array, flag, list_of, nested, number, optional, require, text
@@ -100,18 +103,19 @@ def neighbour_lists(index: Any, k: int, policy: str) -> tuple[NeighbourLists, Co
     return NeighbourLists.bridged(near, connected.bridges), connected
 
 
-def embed(X: Array, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
+def embed(index: Any, lists: NeighbourLists, k: int, how: Recipe) -> BottomPairs:
     """Lines 2 to 6 of Algorithm 10.4 for the rows of one connected piece: Z (m, k)."""
-    m = len(X)
+    m = index.n_rows
     dense = how.solver == "dense" or m <= _DENSE_ROWS or k > m // 4
     if dense:
         advice = "Use eigen_solver='auto', or fewer components."
         require_memory(dense_bytes(m), f"The dense solution for {m:,} rows", advice)
     if how.method != "standard":
-        M = patch_matrix(X, lists, k, how.method, how.tol, how.n_jobs)
+        M = patch_matrix(index.X, lists, k, how.method, how.tol, how.n_jobs)
         if dense:
             return bottom_of_dense(M.toarray(), k)
         return bottom_of_symmetric(M, k, how.tol["eigen"], _SOLVERS[how.solver], how.max_iter)
+    X = index if isinstance(index, PartitionedIndex) else index.X
     W = weight_matrix(X, lists, how.reg, how.n_jobs)  # (10.28)
     if dense:
         A = np.eye(m) - W.toarray()
@@ -129,8 +133,8 @@ def _check_pieces(held: dict[str, Any], sizes: Sizes) -> None:
     require(not every or sizes["s"] == sizes["n"], "some rows, but no landmarks")
 
 
-class LocallyLinearEmbedding(Embedding):
-    """LLE and its variants.
+class LocallyLinearEmbedding(SearchedRows, Embedding):
+    """LLE and its variants; method="standard" is fitted on Dask tables, too.
 
     `transform` of a fitted row is its row of `embedding_`, for every method. Rows that occur more
     than once are samples of their own in the fit, with neighbour lists and so coordinates of their
@@ -292,22 +296,21 @@ class LocallyLinearEmbedding(Embedding):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> LocallyLinearEmbedding:
         """Find the coordinates of the rows of X."""
-        X = check_table(self, X, reset=True)
-        self._check_sizes(*X.shape)
+        rows = self._open(X)
+        self._check_sizes(int(rows.n_rows or 0), rows.n_features)
         with reporting(self.verbose):
-            chosen = self._choose_landmarks(X)
-            fitted = chosen.of(X)
-            index = self._make_index(fitted)
+            chosen = self._choose_landmarks(rows)
+            index = self._make_index(chosen.of(rows))
             lists, connected = neighbour_lists(index, self.n_neighbors, self.disconnected)
             # What the search has built need not wait through the eigenproblem.
             self.index_ = index.without_structures()
             self.label_, self.pieces_ = connected.label, connected.pieces
-            parts = [self._embed_piece(fitted, rows, lists) for rows in self.pieces_]
-            Z = self._extension().assemble([pairs.vectors for pairs in parts])
-        self.landmarks_, self.embedding_ = chosen.rows, Z
-        if chosen.rows is not None:
-            self.embedding_ = self._extension().place(X, Z)
-            self.embedding_[chosen.rows] = Z
+            parts = [self._embed_piece(piece, lists) for piece in self.pieces_]
+            Z = self._extension().assemble([pairs.vectors for pairs in parts], rows.dtype)
+            self.landmarks_, self.embedding_ = chosen.rows, Z
+            if chosen.rows is not None:
+                self.embedding_ = self._extension().place_rows(rows, Z)
+                self.embedding_[chosen.rows] = Z
         self.eigenvalues_ = parts[0].values
         self.reconstruction_error_ = float(sum(pairs.values.sum() for pairs in parts))  # (10.29)
         self.route_ = parts[0].route
@@ -317,6 +320,14 @@ class LocallyLinearEmbedding(Embedding):
         self.converged_ = all(pairs.converged for pairs in parts)
         self._report(sum(pairs.null for pairs in parts))
         return self
+
+    def _open(self, X: Any) -> Rows:
+        """The rows, checked here or wherever they are read."""
+        if not is_dask(X):
+            return ArrayRows(check_table(self, X, reset=True))
+        refuse_option(self, self.method != "standard", "method='standard'")
+        refuse_option(self, self.neighbors_algorithm == "approximate", "neighbors_algorithm='auto'")
+        return open_rows(self, X)
 
     def _check_sizes(self, m: int, d: int) -> None:
         k = self.n_neighbors
@@ -328,36 +339,38 @@ class LocallyLinearEmbedding(Embedding):
             )
         require_neighbours(self.method, k, self.n_components)
 
-    def _choose_landmarks(self, X: Array) -> Landmarks:
-        m, k, seed = len(X), self.n_neighbors, self.random_state
+    def _choose_landmarks(self, rows: Rows) -> Landmarks:
+        m, k, seed = int(rows.n_rows or 0), self.n_neighbors, self.random_state
         if self.n_landmarks is not None:
             return asked_landmarks(m, k, self.n_landmarks, seed)
         if self.eigen_solver == "auto":
-            chosen = landmarks_for_memory(X, k, self.n_components, self.method, seed)
+            chosen = landmarks_for_memory(rows, k, self.n_components, self.method, seed)
             if chosen.rows is None:
-                chosen = landmarks_for_time(X, k, self._make_index, seed)
+                chosen = landmarks_for_time(rows, k, self._make_index, seed)
             return chosen
         advice = "Use fewer rows, and transform the others, or set n_landmarks."
         require_memory(lle_bytes(m, k, self.method), f"LLE of {m:,} rows", advice)
         return Landmarks()
 
-    def _make_index(self, X: Array) -> Any:
+    def _make_index(self, X: Array | DaskRows) -> Any:
         approximate = self.neighbors_algorithm == "approximate"
-        return build_index(
-            X,
-            algorithm="approximate" if approximate else "auto",
-            n_jobs=self.n_jobs,
-            k_hint=self.n_neighbors,
-            recall=self.recall,
-            random_state=self.random_state,
-        )
+        options = {
+            "algorithm": "approximate" if approximate else "auto",
+            "n_jobs": self.n_jobs,
+            "k_hint": self.n_neighbors,
+            "recall": self.recall,
+            "random_state": self.random_state,
+        }
+        if isinstance(X, DaskRows):
+            return PartitionedIndex(X, names=X.feature_names, **options)
+        return build_index(X, **options)
 
     def _extension(self) -> LocalExtension:
         return LocalExtension(
             self.index_, self.pieces_, self.label_, self.n_neighbors, self.reg, self.n_jobs
         )
 
-    def _embed_piece(self, X: Array, rows: Ints, lists: NeighbourLists) -> BottomPairs:
+    def _embed_piece(self, rows: Ints, lists: NeighbourLists) -> BottomPairs:
         """The embedding of one piece, its signs fixed, padded with zeros if the piece is tiny."""
         tol = {
             "eigen": min(self.tol, 1e-9),
@@ -366,7 +379,8 @@ class LocallyLinearEmbedding(Embedding):
         }
         how = Recipe(self.method, self.reg, tol, self.eigen_solver, self.max_iter, self.n_jobs)
         k = min(self.n_components, len(rows) - 1)
-        pairs = embed(X if len(rows) == len(X) else X[rows], lists.among(rows), k, how)
+        index = self.index_ if len(rows) == self.index_.n_rows else self.index_.part(rows)
+        pairs = embed(index, lists.among(rows), k, how)
         V = pairs.vectors * axis_signs(pairs.vectors.T)
         return replace(pairs, vectors=padded(V, self.n_components))
 
@@ -379,6 +393,13 @@ class LocallyLinearEmbedding(Embedding):
                 "reconstruction_error_.",
                 NotConvergedWarning,
             )
+
+    _needs_rows_of_lists = True
+
+    def _length_of_lists(self, call: Call) -> int:
+        if not self._extension().whole:
+            raise InputError(Message("cluster.pieces", policy=self.disconnected, name=call.method))
+        return self.n_neighbors
 
     def transform(self, X: Any) -> Floats:
         """Place new rows by the weights that reconstruct them from the fitted rows."""

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import get_memory, require_memory, show_bytes
+from nearfold.blocks import ArrayRows, Rows, as_rows, get_memory, require_memory, show_bytes
 from nearfold.errors import ApproximationWarning, InputError, warn
+from nearfold.inputs import take_finite
 from nearfold.linalg.inverse_iteration import MOST_WORK, factor_size
 from nearfold.messages import Message
 from nearfold.notation import Array, Floats, Ints
@@ -44,9 +45,11 @@ class Landmarks:
     rows: Ints | None = None
     note: str | None = None
 
-    def of(self, X: Array) -> Array:
-        """The landmarks' rows of a table."""
-        return X if self.rows is None else X[self.rows]
+    def of(self, rows: Rows) -> Any:
+        """What is embedded: the landmarks' rows, here, or all rows, wherever they are."""
+        if self.rows is not None:
+            return take_finite(rows, self.rows)
+        return rows.X if isinstance(rows, ArrayRows) else rows
 
 
 def draw(m: int, count: int, seed: Any) -> Ints:
@@ -84,10 +87,10 @@ def count_for_memory(m: int, d: int, itemsize: int, k: int, axes: int, method: s
     return min(m, MOST_LANDMARKS, max(least, int(0.8 * (budget - fixed) / each)))
 
 
-def landmarks_for_memory(X: Array, k: int, axes: int, method: str, seed: Any) -> Landmarks:
+def landmarks_for_memory(X: Rows, k: int, axes: int, method: str, seed: Any) -> Landmarks:
     """As many landmarks as fit the memory budget, if all rows do not."""
-    (m, d), budget = X.shape, get_memory()
-    count = count_for_memory(m, d, X.dtype.itemsize, k, axes, method)
+    m, budget = int(X.n_rows or 0), get_memory()
+    count = count_for_memory(m, X.n_features, X.dtype.itemsize, k, axes, method)
     if count is None:
         return Landmarks()
     sizes = {"needed": show_bytes(lle_bytes(m, k, method)), "budget": show_bytes(budget)}
@@ -96,16 +99,16 @@ def landmarks_for_memory(X: Array, k: int, axes: int, method: str, seed: Any) ->
     return Landmarks(draw(m, count, seed), note)
 
 
-def landmarks_for_time(
-    X: Array, k: int, make_index: Callable[[Array], Any], seed: Any
-) -> Landmarks:
+def landmarks_for_time(X: Any, k: int, make_index: Callable[[Array], Any], seed: Any) -> Landmarks:
     """Landmarks, if the factor of so many rows would take too long or not fit the budget."""
-    m = len(X)
+    table = as_rows(X)
+    m = int(table.n_rows or 0)
     if m <= MOST_ROWS:
         return Landmarks()
     rows = draw(m, MOST_LANDMARKS, seed)
-    half = np.log(factor_of_lists(X[rows[::2]], k, make_index))
-    whole = np.log(factor_of_lists(X[rows], k, make_index))
+    sample = take_finite(table, rows)
+    half = np.log(factor_of_lists(sample[::2], k, make_index))
+    whole = np.log(factor_of_lists(sample, k, make_index))
     # Each is a power of the number of rows: between 1 and 2 for memory, 1 and 3 for work.
     size, work = np.exp(whole + (whole - half) * np.log2(m / len(rows)))
     if work < MOST_WORK and 2 * size < get_memory():

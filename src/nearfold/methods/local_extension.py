@@ -9,13 +9,17 @@ to the piece of its nearest fitted row, and has neighbours there alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nearfold.blocks import spans
+from nearfold.blocks import Block, MappedRows, Rows, spans
 from nearfold.graph import side_by_side
+from nearfold.inputs import refuse_nonfinite
 from nearfold.methods.local_weights import weights_of
+from nearfold.neighbors.partitioned import rows_at
+from nearfold.neighbors.partitioned_lazy import FoundLists
 from nearfold.notation import Array, Floats, Ints
 
 _PLACED = 4096  # new rows placed at a time
@@ -24,9 +28,9 @@ _PLACED = 4096  # new rows placed at a time
 def place(Q: Array, index: Any, Z: Floats, k: int, reg: float, n_jobs: int | None) -> Floats:
     """New rows by the weights that reconstruct them from the k nearest rows of the index."""
     placed = np.empty((len(Q), Z.shape[1]), dtype=Q.dtype)
-    for rows in spans(len(Q), _PLACED):
+    for rows in spans(len(Q), len(Q) if isinstance(index, FoundLists) else _PLACED):
         _, near = index.nearest(Q[rows], min(k, index.n_rows))
-        w = weights_of(Q[rows], index.X, near, reg, n_jobs, by_distance=True)
+        w = weights_of(Q[rows], rows_at(index, near), near, reg, n_jobs, by_distance=True)
         placed[rows] = np.einsum("bk,bkj->bj", w, Z[near])  # (10.26)
     return placed
 
@@ -42,21 +46,34 @@ class LocalExtension:
     reg: float
     n_jobs: int | None
 
-    def assemble(self, embeddings: list[Floats]) -> Floats:
+    @property
+    def whole(self) -> bool:
+        """Whether all rows were embedded together."""
+        return len(self.pieces) == 1 and len(self.pieces[0]) == self.index.n_rows
+
+    def assemble(self, embeddings: list[Floats], dtype: Any) -> Floats:
         """The embeddings of the pieces side by side; rows of no piece are placed in the largest."""
-        X = self.index.X
+        m = self.index.n_rows
         side_by_side(embeddings)
-        Z = np.zeros((len(X), embeddings[0].shape[1]), dtype=X.dtype)
+        Z = np.zeros((m, embeddings[0].shape[1]), dtype=dtype)
         for rows, part in zip(self.pieces, embeddings, strict=True):
             Z[rows] = part
-        outside = np.setdiff1d(np.arange(len(X)), np.concatenate(self.pieces))
+        outside = np.setdiff1d(np.arange(m), np.concatenate(self.pieces))
         if len(outside):  # policy "largest"
-            Z[outside] = self._place_in(self.pieces[0], X[outside], Z)
+            X = rows_at(self.index, outside)[outside]
+            Z[outside] = self._place_in(self.pieces[0], X, Z)
         return Z
+
+    def place_rows(self, rows: Rows, embedding: Floats) -> Floats:
+        """Coordinates of all rows of a table, block by block where these are."""
+        of_block = partial(
+            _place_block, extension=self, embedding=embedding, names=rows.feature_names
+        )
+        return MappedRows(rows, of_block, embedding.shape[1], rows.dtype).to_array()
 
     def place(self, Q: Array, embedding: Floats) -> Floats:
         """Coordinates of new rows."""
-        if len(self.pieces) == 1 and len(self.pieces[0]) == self.index.n_rows:
+        if self.whole:
             return self._place_in(self.pieces[0], Q, embedding)
         distance, near = self.index.nearest(Q, 1)
         Z = np.empty((len(Q), embedding.shape[1]), dtype=Q.dtype)
@@ -75,3 +92,10 @@ class LocalExtension:
         whole = len(rows) == self.index.n_rows
         index = self.index if whole or not len(Q) else self.index.part(rows)
         return place(Q, index, Z if whole else Z[rows], self.k, self.reg, self.n_jobs)
+
+
+def _place_block(
+    block: Block, extension: LocalExtension, embedding: Floats, names: list[str] | None
+) -> Floats:
+    refuse_nonfinite(block.X, names, block.start)
+    return extension.place(block.dense(), embedding)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from nearfold.methods.local_patches import (
     modified_blocks,
     spread_of_patches,
 )
+from nearfold.neighbors.partitioned import PartitionedIndex
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order
 
@@ -50,7 +52,7 @@ def barycentric_weights(
 
 
 def weights_of(
-    Q: Array, X: Array, near: Ints, reg: float, n_jobs: int | None, *, by_distance: bool = False
+    Q: Array, X: Any, near: Ints, reg: float, n_jobs: int | None, *, by_distance: bool = False
 ) -> Floats:
     """Weights (len(Q), k) of the rows Q from their neighbours `near` among the rows X."""
     w = np.empty(near.shape)
@@ -84,8 +86,10 @@ class NeighbourLists:
         """Rows and their neighbours (rows, s), all of the same number s."""
         plain = np.setdiff1d(np.arange(len(self.near)), np.fromiter(self.more, np.int64))
         yield plain, self.near[plain]
-        for row, extra in self.more.items():
-            yield np.array([row]), np.concatenate([self.near[row], extra])[None]
+        for count in sorted({len(extra) for extra in self.more.values()}):
+            rows = [row for row, extra in self.more.items() if len(extra) == count]
+            more = np.array([self.more[row] for row in rows])
+            yield np.array(rows), np.concatenate([self.near[rows], more], axis=1)
 
     def unlisted(self) -> Array:
         """Which rows (m,) are in nobody's list."""
@@ -104,15 +108,25 @@ class NeighbourLists:
         return NeighbourLists(number[self.near[rows]], {})
 
 
-def weight_matrix(X: Array, lists: NeighbourLists, reg: float, n_jobs: int | None) -> Any:
-    """W (m, m), sparse: the weights of row i in row i."""
+def weights_of_fitted(X: Any, rows: Ints, near: Ints, reg: float, n_jobs: int | None) -> Floats:
+    """The same of some rows of X, given by their numbers."""
+    whole = isinstance(X, np.ndarray) and len(rows) == len(X)
+    return weights_of(X if whole else X[rows], X, near, reg, n_jobs)
+
+
+def weight_matrix(X: Any, lists: NeighbourLists, reg: float, n_jobs: int | None) -> Any:
+    """W (m, m), sparse: the weights of row i in row i; X are the rows, or their index elsewhere."""
     tails, heads, values = [], [], []
     for rows, near in lists.groups():
-        w = weights_of(X if len(rows) == len(X) else X[rows], X, near, reg, n_jobs)
+        if isinstance(X, PartitionedIndex):
+            find = partial(weights_of_fitted, reg=reg, n_jobs=None)
+            w = X.mapped(find, rows, near)
+        else:
+            w = weights_of_fitted(X, rows, near, reg, n_jobs)
         tails.append(np.repeat(rows, near.shape[1]))
         heads.append(near.ravel())
         values.append(w.ravel())
-    m = len(X)
+    m = len(lists.near)
     entries = (np.concatenate(values), (np.concatenate(tails), np.concatenate(heads)))
     return sparse.csr_array(entries, shape=(m, m))
 

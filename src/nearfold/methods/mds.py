@@ -25,6 +25,7 @@ landmarks spread by max-min, and the other rows placed as new ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -33,11 +34,13 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import ArrayRows, Rows, is_dask
 from nearfold.errors import InputError, NotConvergedWarning, warn
 from nearfold.inputs import (
     check_distances,
     check_table,
     finite_result,
+    open_rows,
     refuse_extreme,
     refuse_nonfinite,
 )
@@ -45,25 +48,48 @@ from nearfold.messages import Message
 from nearfold.methods.classical_mds import classical_mds
 from nearfold.methods.dissimilarities import (
     Dissimilarities,
+    by_features,
     check_landmarks,
     in_learned_space,
     is_precomputed,
     learn_metric,
     learner_state,
+    require_euclidean,
 )
 from nearfold.methods.landmark_mds import LandmarkCount, mean_of_both
 from nearfold.methods.reduction import COLUMNS, Embedding
 from nearfold.methods.smacof import Smacof, StressMap, best_of
-from nearfold.notation import Array, Floats
+from nearfold.notation import Floats
 from nearfold.run import random_state, reporting
-from nearfold.state import array, flag, list_of, nested, number, optional, text
+from nearfold.state import (
+    Sizes,
+    array,
+    flag,
+    list_of,
+    nested,
+    number,
+    optional,
+    require,
+    size,
+    text,
+)
 
+_CELLS = 2**18  # dissimilarities of rows being placed, held by one task
 _NON_METRIC_BYTES = 48.0  # per pair of rows: their order, levels and disparities
 _METRIC = [str, callable, HasMethods(["get_mahalanobis_matrix", "transform"]), Hidden("boolean")]
 
 
+def _check_placing(values: dict[str, Any], sizes: Sizes) -> None:
+    """New rows are placed by their distances to rows that are kept."""
+    check_landmarks(values, sizes)
+    kept = values["_fit_X"] is not None or values.get("_landmark_rows") is not None
+    require(kept, "_fit_X is missing")
+
+
 class MDS(Embedding):
     """MDS by SMACOF.
+
+    With `n_landmarks` and the Euclidean metric it is fitted on Dask tables, too.
 
     `transform` places new rows (features, or with metric="precomputed" their dissimilarities to
     the fitted rows) where their stress against the fitted ones is least. A row at distance 0 from a
@@ -162,9 +188,12 @@ class MDS(Embedding):
     params_of_older_files: ClassVar[dict[str, Any]] = {"relax": False}
 
     fitted_state = COLUMNS.extended(
-        check_landmarks,
+        _check_placing,
+        ("_landmark_rows", "_n_rows"),
         metric_learner_=learner_state,
-        _fit_X=array("m w"),
+        _fit_X=optional(array("m w")),
+        _landmark_rows=optional(array("l w")),
+        _n_rows=size("m"),
         embedding_=array("m k"),
         approximation_=optional(text()),
         landmarks_=optional(array("l", "i", below="m")),
@@ -218,24 +247,37 @@ class MDS(Embedding):
             raise InputError(
                 "You provided both `dissimilarity`, the old name, and `metric`: use `metric` alone."
             )
-        given, X = X, check_table(self, X, reset=True)
-        if is_precomputed(self._metric()):
-            check_distances(X)
-        self.metric_learner_, self._fit_X = learn_metric(self._metric(), X, given, y)
+        rows = self._open(X, y)
+        self._n_rows = int(rows.n_rows or 0)
         with reporting(self.verbose):
-            D = self._dissimilarities(self._count_landmarks(X))
+            D = self._dissimilarities(rows)
             refuse_extreme(float(D[0].max()), np.float64)
             starts = self._starts(D, init)
             best = best_of(
                 D, starts, self._is_metric(), self.max_iter, self.eps, self.relax, self.n_jobs
             )
-        self._keep(best)
-        self.embedding_ = best.Z.astype(X.dtype)
-        if self.landmarks_ is not None:
-            self.embedding_ = self._place(self._fit_X)
-            self.embedding_[self.landmarks_] = best.Z
-            self.embedding_ = self.embedding_.astype(X.dtype, copy=False)
+            self._keep(best)
+            self.embedding_ = best.Z.astype(rows.dtype)
+            if self.landmarks_ is not None:
+                self.embedding_ = self._place_all(rows)
+                self.embedding_[self.landmarks_] = best.Z
         return self
+
+    def _open(self, X: Any, y: Any) -> Rows:
+        """The rows as they are measured, wherever they are."""
+        self._landmark_rows: Any = None
+        self._fit_X: Any = None
+        if is_dask(X):
+            require_euclidean(self, self._metric(), self.metric_params)
+            if self.n_landmarks is None:
+                raise InputError(Message("cluster.landmarks", name=type(self).__name__))
+            self.metric_learner_ = None
+            return open_rows(self, X)
+        given, X = X, check_table(self, X, reset=True)
+        if is_precomputed(self._metric()):
+            check_distances(X)
+        self.metric_learner_, self._fit_X = learn_metric(self._metric(), X, given, y)
+        return ArrayRows(self._fit_X)
 
     def fit_transform(self, X: Any, y: Any = None, init: Any = None) -> Floats:
         """Fit, and return `embedding_`."""
@@ -268,9 +310,10 @@ class MDS(Embedding):
     def _is_metric(self) -> bool:
         return self.metric if isinstance(self.metric, bool) else bool(self.metric_mds)
 
-    def _count_landmarks(self, X: Array) -> int | None:
+    def _count_landmarks(self, rows: Rows) -> int | None:
+        m = int(rows.n_rows or 0)
         chosen = LandmarkCount.choose(
-            len(X), self.n_components, self.n_landmarks, **self.landmark_sizes(len(X), X.dtype)
+            m, self.n_components, self.n_landmarks, **self.landmark_sizes(m, rows.dtype)
         )
         self.approximation_ = chosen.note
         return chosen.count
@@ -285,13 +328,18 @@ class MDS(Embedding):
             "needed": needed, "itemsize": 0, "method": "landmark MDS", "per_pair": 24.0 + order
         }  # fmt: skip
 
-    def _dissimilarities(self, count: int | None) -> Floats:
-        measure = self._measure()
+    def _dissimilarities(self, rows: Rows) -> Floats:
+        """Between all rows, or between landmarks of them."""
+        count = self._count_landmarks(rows)
         self.landmarks_: Any = None
         if count is None:
-            D = measure.all()
+            D = self._measure().all()
+        elif by_features(self._metric(), self.metric_params):
+            self.landmarks_, near = Dissimilarities.to_landmarks_of(rows, count, self.n_jobs)
+            self._landmark_rows, self._fit_X = near.X, None  # all that new rows are placed by
+            D = near.all()
         else:
-            self.landmarks_, D = measure.among_landmarks(count)
+            self.landmarks_, D = self._measure().among_landmarks(count)
             D = mean_of_both(D)
         self.dissimilarity_matrix_ = D
         return D
@@ -300,7 +348,7 @@ class MDS(Embedding):
         return Dissimilarities(self._fit_X, self._metric(), self.metric_params, self.n_jobs)
 
     def _starts(self, D: Floats, init: Any) -> Iterator[Floats]:
-        m, k = len(self._fit_X), self.n_components
+        m, k = self._n_rows, self.n_components
         if init is not None:
             start = np.array(init, dtype=np.float64)
             refuse_nonfinite(start)
@@ -318,22 +366,39 @@ class MDS(Embedding):
         """Place new rows where their stress against the fitted ones is least."""
         check_is_fitted(self)
         given, X = X, check_table(self, X, reset=False)
-        Z = self._place(in_learned_space(self.metric_learner_, X, given))
+        rows = in_learned_space(self.metric_learner_, X, given)
+        place = self._placing(rows.dtype)
+        Z = _joined(self._to_fitted().place(rows, place, _CELLS, "placing"))
         return finite_result(Z, X.dtype)
 
-    def _place(self, X: Array) -> Floats:
-        negligible = max(1e-13, 20 * float(np.finfo(X.dtype).eps))
+    def _place_all(self, rows: Rows) -> Floats:
+        """The same of all fitted rows, wherever they are."""
+        place, measure = self._placing(rows.dtype), self._to_fitted()
+        if vars(self).get("_landmark_rows") is None:
+            placed = measure.place(self._fit_X, place, _CELLS, "placing")
+        else:
+            placed = measure.place_rows(rows, place, self.n_components, _CELLS)
+        return _joined(placed).astype(rows.dtype, copy=False)
 
-        def place(D: Array) -> tuple[Floats, bool]:
-            return self._map.place(D, negligible, 10 * self.max_iter)
+    def _placing(self, dtype: Any) -> Any:
+        negligible = max(1e-13, 20 * float(np.finfo(dtype).eps))
+        return partial(self._map.place, negligible=negligible, max_iter=10 * self.max_iter)
 
-        parts = self._measure().among(self.landmarks_).place(X, place, 2**18, "placing")
-        placed, rested = zip(*parts, strict=True)
-        if not all(rested):
-            warn("some rows were still moving when they were placed.", NotConvergedWarning)
-        return np.concatenate(placed).astype(X.dtype, copy=False)
+    def _to_fitted(self) -> Dissimilarities:
+        kept = vars(self).get("_landmark_rows")
+        if kept is None:
+            return self._measure().among(self.landmarks_)
+        return Dissimilarities(kept, "euclidean", None, self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self._metric())
         return tags
+
+
+def _joined(parts: list[tuple[Floats, bool]]) -> Floats:
+    """The coordinates of rows placed in parts; it is said if some did not come to rest."""
+    placed, rested = zip(*parts, strict=True)
+    if not all(rested):
+        warn("some rows were still moving when they were placed.", NotConvergedWarning)
+    return np.concatenate(placed)

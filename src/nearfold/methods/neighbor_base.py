@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import VALID_METRICS, BallTree, KDTree
 from sklearn.neighbors import NearestNeighbors as SklearnNearestNeighbors
@@ -23,11 +22,12 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from nearfold.blocks import collect_vector, is_dask
-from nearfold.blocks.lazy import LazyOnDask
+from nearfold.blocks.lazy import Call
 from nearfold.errors import InputError, warn
 from nearfold.inputs import check_table, check_weights, open_rows
 from nearfold.messages import Message
 from nearfold.methods.reduction import COLUMNS
+from nearfold.methods.rows_there import SearchedRows
 from nearfold.neighbors import (
     ApproximateIndex,
     Certificate,
@@ -46,7 +46,7 @@ from nearfold.neighbors.lists import (
     graph_from_pairs,
     split_by_query,
 )
-from nearfold.neighbors.partitioned import PartitionedIndex, apply_to_lists
+from nearfold.neighbors.partitioned import PartitionedIndex
 from nearfold.notation import Floats, Ints
 from nearfold.run import reporting
 from nearfold.state import dict_of, nested, size
@@ -91,7 +91,7 @@ def metric_in_effect(search: Any) -> tuple[Any, dict[str, Any]]:
     )
 
 
-class NeighborsEstimator(LazyOnDask, BaseEstimator):
+class NeighborsEstimator(SearchedRows):
     """Parameters of the search; fit builds the index."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = SEARCH
@@ -163,15 +163,12 @@ class NeighborsEstimator(LazyOnDask, BaseEstimator):
             "random_state": getattr(self, "random_state", None),
         }
 
-    def _lazily(self, method: str, X: Any, args: tuple[Any, ...], named: Any) -> Any:
-        """Lists found on the cluster, block by block of X, and the method applied to them there."""
-        if not isinstance(self.index_, PartitionedIndex):
-            return super()._lazily(method, X, args, named)
-        asked = named.get("n_neighbors", args[0] if args else None)
+    def _length_of_lists(self, call: Call) -> int:
+        asked = call.named.get("n_neighbors", call.args[0] if call.args else None)
         k = self._check_k(np.empty((1, 0)), asked)
         if getattr(self, "_row_weight", None) is not None:
-            raise InputError(Message("cluster.weighted", name=method))
-        return apply_to_lists(self._without_index(), self.index_, k, method, X, args, named)
+            raise InputError(Message("cluster.weighted", name=call.method))
+        return k
 
     def _check_row_weights(self, sample_weight: Any) -> Floats | None:
         if is_dask(sample_weight):
@@ -180,19 +177,6 @@ class NeighborsEstimator(LazyOnDask, BaseEstimator):
         return check_weights(
             sample_weight, self.index_.X if here else np.empty(self.n_samples_fit_)
         )
-
-    def _without_index(self) -> Any:
-        """The same estimator, for lists that are found elsewhere."""
-        other: Any = object.__new__(type(self))
-        other.__dict__.update({name: v for name, v in vars(self).items() if name != "index_"})
-        return other
-
-    def __getstate__(self) -> Any:
-        """A stored or copied model holds its rows, wherever they are now."""
-        state = dict(super().__getstate__())
-        if isinstance(state.get("index_"), PartitionedIndex):
-            state["index_"] = state["index_"].collected()
-        return state
 
     @property
     def _fit_X(self) -> Any:  # read by scikit-learn's kneighbors_graph and radius_neighbors_graph

@@ -9,10 +9,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn import config_context
 
-from nearfold.blocks import is_streamed
+from nearfold.blocks import Rows, is_streamed
 from nearfold.errors import NearfoldWarning
 from nearfold.linalg import clamp_spectrum
 from nearfold.methods.pca import PCA
@@ -31,9 +30,9 @@ class PrincipalCoordinates:
     fitted_state = State(pca=nested(PCA, d="w"), k=size("k"))
 
     @classmethod
-    def of(cls, rows: Any, k: int) -> PrincipalCoordinates:
-        """Those of a table, or of rows that are read in blocks."""
-        most = min(rows.shape) if isinstance(rows, np.ndarray) else rows.n_features
+    def of(cls, rows: Rows, k: int) -> PrincipalCoordinates:
+        """Those of rows, wherever they are."""
+        most = rows.n_features if rows.n_rows is None else min(rows.n_rows, rows.n_features)
         with warnings.catch_warnings():
             # Coordinates beyond the rank are zero here: nothing is arbitrary, nothing to say.
             warnings.filterwarnings("ignore", "n_components", NearfoldWarning)

@@ -38,6 +38,12 @@ def nearest_blocks(index: Index, Q: Any, k: int) -> Iterator[tuple[slice, Floats
     """(queries, distances, rows) for consecutive blocks of the queries, or of the rows."""
     m = index.n_rows if Q is None else Q.shape[0]
     blocks = spans(m, max(1, PAIRS // k))
+    if Q is None and hasattr(index, "own_blocks"):  # the rows are in parts on a cluster
+        for part, distance, row in index.own_blocks(k):
+            for some in spans(len(row), max(1, PAIRS // k)):
+                there = slice(part.start + some.start, part.start + some.stop)
+                yield there, distance[some], row[some]
+        return
     at_once = getattr(index, "searches_at_once", False)
     if len(blocks) == 1 or at_once or (Q is None and sparse.issparse(index.X)):
         # An approximate search has one certificate for all. A sparse graph of precomputed

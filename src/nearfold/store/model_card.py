@@ -21,7 +21,7 @@ from nearfold.blocks import show_bytes
 from nearfold.messages import Message, catalogue
 from nearfold.store.model_error import invalid, one_line
 
-_ROW_NAMES = {"_fit_X", "X_fit_", "_pivot_rows", "preprocessor"}
+_ROW_NAMES = {"_fit_X", "X_fit_", "_landmark_rows", "_pivot_rows", "preprocessor"}
 _INDEXES = "nearfold.neighbors."  # classes whose X are rows
 _COUNTS = ("n_samples_fit_", "n_samples_", "n_samples_seen_")
 _NEVER_ROWS = {"components_"}  # as many axes as rows is no accident where columns outnumber rows
