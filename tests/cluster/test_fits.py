@@ -210,7 +210,6 @@ def test_what_compares_all_rows_refuses_a_dask_table():
     X, y = table(60)
     dX = da.from_array(X, chunks=(20, 12))
     refused = (
-        lambda: nearfold.trustworthiness(dX, dX[:, :2]),
         lambda: nearfold.diagnose(dX),
         lambda: PCA(2).fit(X, sample_weight=None).inverse_transform(dX[:, :2, None]),
         lambda: nearfold.choose_dimension(dX),

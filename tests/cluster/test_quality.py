@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import nearfold
-from nearfold.quality import continuity, held_out_score, trustworthiness
 from nearfold.errors import BlockError, InputError, MemoryBudgetError, NonFiniteError
+from nearfold.quality import continuity, held_out_score, trustworthiness
 from tests.cluster.test_faults import unreadable
 from tests.cluster.test_fits import table
 
@@ -57,3 +57,64 @@ def test_targets_of_another_length_are_refused():
     train, y, test, truth = halves()
     with pytest.raises(InputError, match="one target per row"):
         held_out_score(train, y, chunked(test, 100), chunked(truth[:-1], 100))
+
+
+def spaces(kind, dtype=np.float64, n=700):
+    rng = np.random.default_rng(0)
+    if kind == "narrow":
+        X = rng.normal(size=(n, 4))
+    elif kind == "ties":
+        X = rng.integers(0, 3, (n, 12)).astype(float)
+    elif kind == "far off":
+        X = rng.normal(size=(n, 12)) + 1e6
+        X[1::3] = X[::3][: len(X[1::3])]  # the same rows again
+    else:
+        X = table(n)[0]
+    return X.astype(dtype), (X[:, :2] + rng.normal(size=(n, 2))).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["wide", "narrow", "ties", "far off"])
+@pytest.mark.parametrize("measure", [trustworthiness, continuity])
+def test_neighbourhoods_are_judged_to_the_last_bit(measure, kind, dtype):
+    X, Z = spaces(kind, dtype)
+    here = measure(X, Z, n_neighbors=6)
+    for cut, other in (((300, 0, 1, 399), (350, 350)), ((700,), (100,) * 7)):
+        assert measure(chunked(X, cut), chunked(Z, other), n_neighbors=6) == here
+    assert measure(chunked(X, 200), Z, n_neighbors=6) == here
+
+
+def test_many_rows_go_the_compiled_way_in_memory_and_agree(client):
+    X, Z = spaces("wide", n=3300)
+    here = trustworthiness(X, Z)
+    lazy = pd.DataFrame(X).rename(columns=str)
+    lazy = dd.from_pandas(lazy, npartitions=3)
+    assert trustworthiness(lazy, chunked(Z, 1000)) == here
+    with dask.config.set(scheduler="threads"):
+        assert trustworthiness(lazy, chunked(Z, 1000)) == here
+
+
+def test_spaces_that_are_refused():
+    X, Z = spaces("wide")
+    with pytest.raises(InputError, match="700 rows and Z has 699"):
+        trustworthiness(chunked(X, 200), chunked(Z[1:], 200))
+    with pytest.raises(InputError, match="Euclidean"):
+        trustworthiness(chunked(X, 200), chunked(Z, 200), metric="cosine")
+    with pytest.raises(InputError, match="less than half"):
+        trustworthiness(chunked(X, 200), chunked(Z, 200), n_neighbors=350)
+    X[222, 3] = np.nan
+    with pytest.raises(NonFiniteError, match=r"first rows: \[222\]"):
+        trustworthiness(chunked(X, 200), chunked(Z, 200))
+    nearfold.set_memory("64MB")
+    try:
+        with pytest.raises(MemoryBudgetError, match="neighbours of"):
+            trustworthiness(*(da.zeros((400_000, 2), chunks=100_000),) * 2)
+    finally:
+        nearfold.set_memory(None)
+
+
+def test_a_block_that_cannot_be_read_is_named():
+    X, Z = spaces("wide", n=2400)
+    dX = chunked(X, 400).map_blocks(unreadable, dtype=X.dtype, meta=X[:0])
+    with pytest.raises(BlockError, match=r"rows 1200 to 1599 \(block 3\).*disk on fire"):
+        trustworthiness(dX, chunked(Z, 400))

@@ -30,6 +30,7 @@ from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, w
 from nearfold.inputs import check_table, refuse_bad_blocks, refuse_overflow, take_names
 from nearfold.linalg import clamp_spectrum
 from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.linalg.moments import table_extremes
 from nearfold.messages import Message
 from nearfold.methods.kernel_axes import KernelAxes, LinearAxes
 from nearfold.methods.kernel_functions import tile_side
@@ -199,7 +200,7 @@ def refuse_overflowing(X: Any, column_names: Any) -> None:
 def warn_of_no_variation(X: Any) -> None:
     """Warn, unless the rows of X are all equal, that their kernel shows no difference."""
     if isinstance(X, DaskRows):
-        low, high = X.combined(_extremes_of_block, _wider)
+        low, high = table_extremes(X)
         vary = bool((low != high).any())
     elif sparse.issparse(X):
         vary = bool((X.max(axis=0) - X.min(axis=0)).count_nonzero())
@@ -207,12 +208,3 @@ def warn_of_no_variation(X: Any) -> None:
         vary = any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))
     if vary:
         warn(Message("warn.kernel_constant"))
-
-
-def _extremes_of_block(block: Block) -> tuple[Array, Array]:
-    X = block.dense()
-    return X.min(axis=0), X.max(axis=0)
-
-
-def _wider(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])

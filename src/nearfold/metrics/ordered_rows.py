@@ -18,7 +18,12 @@ import numpy as np
 
 from nearfold.blocks import Block, Rows, require_memory
 from nearfold.inputs import refuse_bad_blocks, refuse_extreme
-from nearfold.linalg.moments import combine_spreads, spread_of_block
+from nearfold.linalg.moments import (
+    combine_extremes,
+    combine_spreads,
+    extremes_of_block,
+    spread_of_block,
+)
 from nearfold.linalg.row_order import hash_rows, order_by_value
 from nearfold.metrics.preparation import centre_in_order, mean_variance
 from nearfold.notation import Array, Floats, Ints
@@ -53,7 +58,8 @@ class FarRows:
         count, mean, total = facts.spread
         if not np.isfinite(total):
             refuse_bad_blocks(rows)
-        refuse_extreme(float((facts.high - facts.low).max()), rows.dtype)
+        low, high = facts.extremes
+        refuse_extreme(float((high - low).max()), rows.dtype)
         order = np.lexsort((np.concatenate(facts.hashes), label))
         self.label, self.variance = label[order], total / count / len(mean) or 1.0
         self._rows, self._order, self._mean = rows, order, mean.astype(rows.dtype)
@@ -70,22 +76,20 @@ class TableFacts:
     """Count, mean and scatter of some rows, their extremes, and the hash of each."""
 
     spread: tuple[float, Floats, float]
-    low: Array
-    high: Array
+    extremes: tuple[Array, Array]
     hashes: list[Array]
 
 
 def facts_of_block(block: Block) -> TableFacts:
     """The facts of the rows of a block."""
-    X = block.dense()
-    return TableFacts(spread_of_block(block), X.min(axis=0), X.max(axis=0), [hash_rows(X)])
+    hashes = hash_rows(block.dense())
+    return TableFacts(spread_of_block(block), extremes_of_block(block), [hashes])
 
 
 def combine_facts(a: TableFacts, b: TableFacts) -> TableFacts:
     """The facts of the rows of both."""
     return TableFacts(
         combine_spreads(a.spread, b.spread),
-        np.minimum(a.low, b.low),
-        np.maximum(a.high, b.high),
+        combine_extremes(a.extremes, b.extremes),
         a.hashes + b.hashes,
     )
