@@ -1,5 +1,8 @@
 """Measures of spaces on Dask tables: the values of the same tables in memory."""
 
+import pickle
+from contextlib import contextmanager
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -8,6 +11,7 @@ import pandas as pd
 import pytest
 
 import nearfold
+from nearfold import KNeighborsClassifier, KNeighborsRegressor, LinearDiscriminantAnalysis
 from nearfold.errors import BlockError, InputError, MemoryBudgetError, NonFiniteError
 from nearfold.quality import continuity, held_out_score, trustworthiness
 from tests.cluster.test_faults import unreadable
@@ -118,3 +122,54 @@ def test_a_block_that_cannot_be_read_is_named():
     dX = chunked(X, 400).map_blocks(unreadable, dtype=X.dtype, meta=X[:0])
     with pytest.raises(BlockError, match=r"rows 1200 to 1599 \(block 3\).*disk on fire"):
         trustworthiness(dX, chunked(Z, 400))
+
+
+@pytest.mark.parametrize("learner", [KNeighborsClassifier, LinearDiscriminantAnalysis])
+def test_accuracy_is_counted_where_the_rows_are(learner, client):
+    train, y, test, truth = halves()
+    names = np.array(["a", "b", "long"])
+    model, w = learner().fit(train, names[y]), np.arange(len(truth)) % 4
+    far = chunked(test, (150, 0, 250)), chunked(names[truth], 99)
+    with nothing_wide_comes_here():
+        assert model.score(*far) == model.score(test, names[truth])
+        there = model.score(*far, sample_weight=w)
+    assert there == model.score(test, names[truth], sample_weight=w)
+    if learner is KNeighborsClassifier:
+        parts = learner().fit(chunked(train, 300), names[y])
+        assert parts.score(*far) == model.score(test, names[truth])
+    with pytest.raises(InputError, match="399 entries for 400 rows"):
+        model.score(far[0], truth[:-1])
+
+
+def test_r2_is_combined_where_the_rows_are():
+    train, y, test, truth = halves()
+    model, w = KNeighborsRegressor().fit(train, y), np.arange(len(truth)) % 4
+    far = chunked(test, 150), chunked(truth, 99)
+    assert model.score(*far) == pytest.approx(model.score(test, truth), rel=1e-12)
+    assert model.score(*far, w) == pytest.approx(model.score(test, truth, w), rel=1e-12)
+    flat = np.ones(len(truth))
+    assert model.score(far[0], flat) == model.score(test, flat) == 0.0
+
+
+@contextmanager
+def nothing_wide_comes_here():
+    brought = []
+
+    def look(graph, keys, **_):
+        results = dask.local.get_sync(graph, keys)
+        brought.append(len(pickle.dumps(results)))
+        return results
+
+    with dask.config.set(scheduler=look):
+        yield
+    assert sum(brought) < 2000
+
+
+def test_a_score_of_frames_of_unknown_sizes():
+    train, y, test, truth = halves()
+    frame = pd.DataFrame(test, columns=list("abc")).assign(label=truth)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    lazy, kept = lazy[lazy["a"] > 5], frame[frame["a"] > 5]
+    model = LinearDiscriminantAnalysis().fit(pd.DataFrame(train, columns=list("abc")), y)
+    found = model.score(lazy[list("abc")], lazy["label"])
+    assert found == model.score(kept[list("abc")], kept["label"])
