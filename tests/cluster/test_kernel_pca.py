@@ -92,12 +92,23 @@ def test_the_linear_kernel_is_pca():
     np.testing.assert_allclose(there.transform(dX).compute(), here.transform(X), atol=1e-10)
 
 
-def test_low_rank_is_said():
+def test_low_rank_is_said(client):
     X, _ = table(500)
     with pytest.warns(ApproximationWarning, match="500 rows on a cluster"):
         found = KernelPCA(2, **KERNELS["rbf"], random_state=0).fit(da.from_array(X, chunks=200))
     assert found.trace_left_ <= 1.1e-3
     assert "memory budget" not in found.approximation_
+
+
+def test_a_factor_in_this_process_must_fit_its_budget(client):
+    dX = da.from_array(table(20_000)[0] - 5, chunks=5000)
+    nearfold.set_memory("64MB")
+    try:
+        assert model(low_rank=500).fit(dX).rank_ == 500  # 80 MB, on the workers
+        with dask.config.set(scheduler="threads"), pytest.raises(MemoryBudgetError, match="500"):
+            model(low_rank=500).fit(dX)
+    finally:
+        nearfold.set_memory(None)
 
 
 def test_frames_of_unknown_sizes():

@@ -30,9 +30,13 @@ class Piece:
     """Some rows of a part: of the table and of F, and what the last round added."""
 
     X: Array
-    F: Array
+    F: tuple[Array, ...]  # the columns of each round: those before are shared, not copied
     squares: Floats
     sums: list[Floats]
+
+    def factor(self, rows: Any) -> Array:
+        """Some rows of F."""
+        return np.concatenate([columns[rows] for columns in self.F], axis=1)
 
 
 def pieces_of_part(
@@ -40,7 +44,7 @@ def pieces_of_part(
 ) -> list[Piece]:
     """The blocks of a part, with no column of F."""
     blocks = (block.dense() for block in reader.blocks(values, start, y, weights))
-    return [Piece(X, np.empty((len(X), 0), dtype), np.zeros(len(X)), []) for X in blocks]
+    return [Piece(X, (np.empty((len(X), 0), dtype),), np.zeros(len(X)), []) for X in blocks]
 
 
 def extended(
@@ -53,16 +57,14 @@ def extended(
 
 
 def _extended(piece: Piece, kernel: Kernel, X: Array, F: Array, L: Floats, step: int) -> Piece:
-    r = piece.F.shape[1]
-    wider = np.empty((len(piece.F), r + len(L)), piece.F.dtype)
-    wider[:, :r] = piece.F
+    more = np.empty((len(piece.X), len(L)), F.dtype)
     found = []
-    for rows in cut(slice(0, len(wider)), step):
-        new = new_columns(kernel(piece.X[rows], X), wider[rows, :r], F, L)
-        wider[rows, r:] = new
+    for rows in cut(slice(0, len(more)), step):
+        new = new_columns(kernel(piece.X[rows], X), piece.factor(rows), F, L)
+        more[rows] = new
         found.append(squares_and_sums(new))
     squares = np.concatenate([squares for squares, _ in found])
-    return Piece(piece.X, wider, squares, [reduce(add, (sums for _, sums in found))])
+    return Piece(piece.X, (*piece.F, more), squares, [reduce(add, (sums for _, sums in found))])
 
 
 def added_last(pieces: list[Piece]) -> tuple[Floats, Floats]:
@@ -76,7 +78,7 @@ def rows_of_pieces(pieces: list[Piece], numbers: Ints) -> tuple[Array, Array]:
     found = []
     for piece in pieces:
         here = numbers[(numbers >= 0) & (numbers < len(piece.X))]
-        found.append((piece.X[here], piece.F[here]))
+        found.append((piece.X[here], piece.factor(here)))
         numbers = numbers - len(piece.X)
     X, F = (np.concatenate(some) for some in zip(*found, strict=True))
     return X, F
@@ -85,17 +87,17 @@ def rows_of_pieces(pieces: list[Piece], numbers: Ints) -> tuple[Array, Array]:
 def combined_in_part(pieces: list[Piece], function: Any, combine: Any, step: int) -> Any:
     """`function` of the rows of F, joined in turn within a block, and pairwise over the blocks."""
     return combine_pairwise(
-        (reduce(combine, _of_steps(piece.F, function, step)) for piece in pieces), combine
+        (reduce(combine, _of_steps(piece, function, step)) for piece in pieces), combine
     )
 
 
 def stacked_in_part(pieces: list[Piece], function: Any, step: int) -> Array:
     """`function` of the rows of F, one below the other."""
-    return np.concatenate([one for piece in pieces for one in _of_steps(piece.F, function, step)])
+    return np.concatenate([one for piece in pieces for one in _of_steps(piece, function, step)])
 
 
-def _of_steps(F: Array, function: Any, step: int) -> Any:
-    return (function(F[rows]) for rows in cut(slice(0, len(F)), step))
+def _of_steps(piece: Piece, function: Any, step: int) -> Any:
+    return (function(piece.factor(rows)) for rows in cut(slice(0, len(piece.X)), step))
 
 
 class FarFactor:

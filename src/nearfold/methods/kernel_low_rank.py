@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from nearfold.blocks import ArrayRows, DaskRows, get_memory, require_memory, show_bytes
+from nearfold.blocks.cluster import is_elsewhere
 from nearfold.linalg import clamp_spectrum, top_eigenpairs
 from nearfold.linalg.pivoted import HeldFactor, LowRank, pivoted_cholesky
 from nearfold.linalg.pivoted_parts import FarFactor
@@ -69,11 +70,12 @@ def low_rank_route(
 ) -> FoundAxes:
     """The k largest eigenpairs of the centred kernel of X, as far as a factor of low rank goes.
 
-    X may be the rows of a Dask table: the factor is then made, and stays, where they are.
+    X may be the rows of a Dask table: the factor is then made, and stays, where they are (in this
+    process, if Dask has no cluster).
     """
     m, d = X.shape
     far = isinstance(X, DaskRows)
-    limits = rank_limits(low_rank, m, d, k, X.dtype.itemsize, not far)
+    limits = rank_limits(low_rank, m, d, k, X.dtype.itemsize, not (far and is_elsewhere()))
     step = max(64, _CELLS // max(256, d))
     factor: HeldFactor | FarFactor
     if far:

@@ -258,8 +258,12 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         self.random_state_ = random_state(self.random_state)
         with reporting(self.verbose):
             before = vars(self).get("components_") if self.warm_start else None
-            L = initial_map(init, X, label, r, self.random_state_, before)
-            self.solver_ = self._choose_solver(X, m, len(L))
+            self.solver_ = self._choose_solver(X, m, r)
+            if self.solver_ == "stochastic" and m > _PASS:
+                X = FarRows(as_rows(X), label, _PASS, self.random_state_)
+                L = initial_map(init, X.X, X.y, r, self.random_state_, before)
+            else:
+                L = initial_map(init, X, label, r, self.random_state_, before)
             compared = m
             if self.solver_ == "stochastic" and self.n_candidates is not None:
                 compared = min(compared, max(_SAMPLE, self.n_candidates + self.batch_size))
@@ -295,8 +299,6 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
             _, starts = groups_of(held.label)
             most = {"max_iter": self.max_iter, **options}
             return maximise_votes(held.X, starts, L, self.trace_penalty, **most)
-        # A canonical order, so that the order of the rows given changes nothing.
-        rows = HeldRows(X, label) if m <= _PASS else FarRows(as_rows(X), label)
         drawn = f" of {_PASS:,} rows drawn anew" if m > _PASS else ""
         self.approximation_ = (
             f"{self.n_epochs} passes{drawn} over batches of {self.batch_size} rows"
@@ -306,15 +308,22 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
                 Message("warn.nca_batches", m=str(m), how=self.approximation_),
                 ApproximationWarning,
             )
+        # A canonical order, so that the order of the rows given changes nothing.
+        rows = X if isinstance(X, FarRows) else HeldRows(X, label)
+        return self._solve_by_batches(rows, L, options)
+
+    def _solve_by_batches(
+        self, rows: HeldRows | FarRows, L: Floats, options: dict[str, Any]
+    ) -> OptimizationResult:
         # A few iterations on a sample find the scale of the map, without which Adam's step has
         # none. More of them would overfit the sample, which is hard to undo.
+        m = len(rows.label)
         some = np.sort(self.random_state_.permutation(m)[: max(2, min(_SAMPLE, m // 4))])
         _, few = groups_of(rows.label[some])
         first = {"max_iter": min(_FIRST_STEPS, self.max_iter), **options}
-        L = maximise_votes(rows.take(some), few, L, self.trace_penalty, **first).x
         return maximise_votes_by_batches(
             rows,
-            L,
+            maximise_votes(rows.take(some), few, L, self.trace_penalty, **first).x,
             self.trace_penalty,
             self.n_candidates,
             self.random_state_,

@@ -12,21 +12,16 @@ a hash of their values, for which a row need not be compared with others: 8 byte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nearfold.blocks import Block, Rows, require_memory
 from nearfold.inputs import refuse_bad_blocks, refuse_extreme
-from nearfold.linalg.moments import (
-    combine_extremes,
-    combine_spreads,
-    extremes_of_block,
-    spread_of_block,
-)
+from nearfold.linalg.moments import combine_extremes, extremes_of_block
 from nearfold.linalg.row_order import hash_rows, order_by_value
 from nearfold.metrics.preparation import centre_in_order, mean_variance
-from nearfold.notation import Array, Floats, Ints
+from nearfold.notation import Array, Ints
 
 _ROW_BYTES = 48.0  # hash, label and order of each row, the latter two also in order, and a draw
 
@@ -49,20 +44,27 @@ class HeldRows:
 
 
 class FarRows:
-    """A table that stays where it is."""
+    """A table that stays where it is.
 
-    def __init__(self, rows: Rows, label: Ints) -> None:
+    Its mean, and the map to start from, come from `most` rows drawn at random, `X` and `y`: so the
+    result has the same bits wherever the table lies and however it is cut.
+    """
+
+    def __init__(self, rows: Rows, label: Ints, most: int, random: Any) -> None:
         what = f"The order of {len(label):,} rows"
         require_memory(_ROW_BYTES * len(label), what, "Fit a sample of the rows.")
-        facts = rows.combined(facts_of_block, combine_facts)
-        count, mean, total = facts.spread
-        if not np.isfinite(total):
+        hashes, low, high = rows.combined(facts_of_block, combine_facts)
+        if not np.isfinite(low + high).all():
             refuse_bad_blocks(rows)
-        low, high = facts.extremes
         refuse_extreme(float((high - low).max()), rows.dtype)
-        order = np.lexsort((np.concatenate(facts.hashes), label))
-        self.label, self.variance = label[order], total / count / len(mean) or 1.0
-        self._rows, self._order, self._mean = rows, order, mean.astype(rows.dtype)
+        order = np.lexsort((np.concatenate(hashes), label))
+        self.label, self._rows, self._order = label[order], rows, order
+        self._mean = np.zeros(rows.n_features, rows.dtype)
+        some = np.sort(random.permutation(len(label))[:most])
+        self.X, self.y = self.take(some), self.label[some]
+        self._mean = self.X.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+        self.X -= self._mean
+        self.variance = mean_variance(self.X)
 
     def take(self, places: Ints) -> Array:
         """The rows at these places of the order, brought here."""
@@ -71,25 +73,14 @@ class FarRows:
         return X
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """Count, mean and scatter of some rows, their extremes, and the hash of each."""
-
-    spread: tuple[float, Floats, float]
-    extremes: tuple[Array, Array]
-    hashes: list[Array]
+Facts = tuple[list[Array], Array, Array]  # hashes of rows, extremes of columns
 
 
-def facts_of_block(block: Block) -> TableFacts:
+def facts_of_block(block: Block) -> Facts:
     """The facts of the rows of a block."""
-    hashes = hash_rows(block.dense())
-    return TableFacts(spread_of_block(block), extremes_of_block(block), [hashes])
+    return [hash_rows(block.dense())], *extremes_of_block(block)
 
 
-def combine_facts(a: TableFacts, b: TableFacts) -> TableFacts:
+def combine_facts(a: Facts, b: Facts) -> Facts:
     """The facts of the rows of both."""
-    return TableFacts(
-        combine_spreads(a.spread, b.spread),
-        combine_extremes(a.extremes, b.extremes),
-        a.hashes + b.hashes,
-    )
+    return a[0] + b[0], *combine_extremes(a[1:], b[1:])
