@@ -65,6 +65,7 @@ from nearfold.study.choose_graph import choose_neighbors as choose_neighbors
 from nearfold.study.choose_graph import choose_radius as choose_radius
 from nearfold.study.compare import compare as compare
 from nearfold.study.explain import explain_space as explain_space
+from nearfold.study.plan import plan as plan
 
 __version__: str
 __all__: list[str]

@@ -36,8 +36,23 @@ def check_table(
     **options: Any,
 ) -> Any:
     """X, or (X, y) if y is given: floats, dense or CSR, finite unless `finite` is False."""
-    if not (reset or finite or options) and _is_ready(estimator, X):
-        return X
+    if _is_plain(X, options) and (reset or _has_width_of_fit(estimator, X)):
+        checked = (X, options["y"]) if "y" in options else X
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            vars(estimator).pop("feature_names_in_", None)
+    else:
+        checked = _validated(estimator, X, reset, accept_sparse, options)
+    if finite:
+        table = checked[0] if isinstance(checked, tuple) else checked
+        refuse_nonfinite(table, getattr(estimator, "feature_names_in_", None))
+    return checked
+
+
+def _validated(
+    estimator: Any, X: Any, reset: bool, accept_sparse: bool, options: dict[str, Any]
+) -> Any:
+    """X, or (X, y), by scikit-learn's checks and conversions."""
     if is_dask(X):
         raise InputError(Message("cluster.not_fitted", name=type(estimator).__name__))
     if is_streamed(X):
@@ -50,7 +65,7 @@ def check_table(
         if options.get("y_numeric"):
             options["y"] = read_values(options["y"], "y")
     with np.errstate(over="ignore"):  # long doubles; what overflows is found as inf
-        checked = validate_data(
+        return validate_data(
             estimator,
             read_values(X),
             reset=reset,
@@ -59,22 +74,37 @@ def check_table(
             ensure_all_finite=False,
             **options,
         )
-    if finite:
-        table = checked[0] if isinstance(checked, tuple) else checked
-        refuse_nonfinite(table, getattr(estimator, "feature_names_in_", None))
-    return checked
 
 
-def _is_ready(estimator: Any, X: Any) -> bool:
-    """Whether nothing about X needs a look: a single query should not wait for it."""
+def _is_plain(X: Any, options: dict[str, Any]) -> bool:
+    """Whether scikit-learn's checks have nothing to do but to remember the number of columns.
+
+    They take longer than a single query, or than the fit of a few rows.
+    """
     return (
         type(X) is np.ndarray
         and X.dtype in _FLOATS
         and X.ndim == 2
-        and len(X) > 0
-        and X.shape[1] == estimator.n_features_in_
-        and not hasattr(estimator, "feature_names_in_")
+        and len(X) >= options.get("ensure_min_samples", 1)
+        and X.shape[1] > 0
+        and options.keys() <= {"y", "ensure_min_samples"}
+        and ("y" not in options or _is_plain_target(options["y"], len(X)))
     )
+
+
+def _is_plain_target(y: Any, count: int) -> bool:
+    """The same of classes: one for each row, numbers or text, of which none can be missing."""
+    return (
+        type(y) is np.ndarray
+        and y.dtype.kind in "biuUS"
+        and y.shape == (count,)
+        and y.flags.c_contiguous
+    )
+
+
+def _has_width_of_fit(estimator: Any, X: Array) -> bool:
+    """Whether X has as many columns as the rows of the fit, whose columns had no names."""
+    return X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
 
 
 def open_rows(estimator: Any, X: Any, sample_weight: Any = None, **options: Any) -> Rows:
@@ -250,16 +280,19 @@ def check_distances(D: Array) -> None:
             "Precomputed distances: array must be 2-dimensional and square, one row and one column "
             f"per sample; this one is {D.shape[0]} x {D.shape[1]}."
         )
-    refuse_nonfinite(D)
     pieces = spans(len(D), _SIDE)
     pairs = [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]
 
+    @np.errstate(invalid="ignore")  # inf - inf, looked for below
     def extremes(pair: tuple[slice, slice]) -> tuple[float, float, float]:
         upper, lower = D[pair], D[pair[::-1]].T
-        off = float(np.abs(upper - lower).max())
+        apart = upper - lower
+        off = max(float(apart.max()), -float(apart.min()))
         return off, min(float(upper.min()), float(lower.min())), float(upper.max())
 
     found = np.array(list(map_in_order(extremes, pairs)))
+    if not np.isfinite(found).all():
+        refuse_nonfinite(D)
     slack = 1e-6 * max(float(found[:, 2].max()), 0.0)
     if found[:, 0].max() > slack:
         rows, columns = pairs[int(found[:, 0].argmax())]

@@ -26,6 +26,7 @@ _FUNCTIONS = {
     "study.choose_graph": "choose_neighbors choose_radius",
     "study.compare": "compare",
     "study.explain": "explain_space",
+    "study.plan": "plan",
 }
 _LONGEST_LINE = 100
 

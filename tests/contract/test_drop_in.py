@@ -114,9 +114,11 @@ def test_import_is_light():
 
 def test_small_problems_never_wait_for_the_compiler():
     code = (
-        "import sys, numpy as np; from nearfold import KNeighborsClassifier, PCA;"
+        "import sys, numpy as np;"
+        "from nearfold import KNeighborsClassifier, LocallyLinearEmbedding, PCA;"
         "X = np.random.default_rng(0).normal(size=(3000, 20)); y = (X[:, 0] > 0).astype(int);"
         "KNeighborsClassifier().fit(PCA(15).fit_transform(X), y).predict(PCA(15).fit_transform(X));"
+        "LocallyLinearEmbedding(n_neighbors=5).fit(X);"
         "sys.exit('numba was loaded' if 'numba' in sys.modules else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
+import nearfold.inputs
 from nearfold import (
     PCA,
     Isomap,
@@ -20,6 +21,7 @@ from nearfold import (
 )
 from nearfold.errors import InputError, NonFiniteError
 from nearfold.metrics.mmc import MMC
+from nearfold.metrics.rca import RCA_Supervised
 from nearfold.registry import METHODS, find
 
 X = np.random.default_rng(0).integers(1, 200, (24, 4)) + 30.0 * (np.arange(24) % 3)[:, None]
@@ -231,3 +233,25 @@ def test_a_linear_kernel_sees_what_pca_sees_at_any_offset(offset):
     lam = KernelPCA(2, kernel="linear").fit(far).eigenvalues_
     np.testing.assert_allclose(lam / 23, PCA(2).fit(far).explained_variance_, rtol=1e-9)
     assert not KernelPCA(2, kernel="linear").fit(np.full((24, 3), 0.1 + offset)).eigenvalues_.any()
+
+
+def test_plain_tables_need_no_checks_but_ours(monkeypatch):
+    """A fit of a few rows should not wait for scikit-learn's; what is not plain still gets them."""
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    learner = RCA_Supervised(n_chunks=5, random_state=0)
+    named = learner.fit(pd.DataFrame(X, columns=list("abc")), y).components_
+    assert learner.feature_names_in_.tolist() == list("abc")
+    with monkeypatch.context() as patch:
+        patch.setattr(nearfold.inputs, "validate_data", None)
+        np.testing.assert_array_equal(learner.fit(X, y).components_, named)
+        assert not hasattr(learner, "feature_names_in_")
+        learner.fit(X[:, :2], y).transform(X[:, :2])
+        assert learner.n_features_in_ == 2
+        with pytest.raises(NonFiniteError):
+            learner.fit(np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        learner.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        learner.fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        learner.fit(X, y).transform(X[:, :2])

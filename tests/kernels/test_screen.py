@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfold.kernels import screen
+from nearfold.neighbors.grouped import Marked, Queries
 
 U32 = float(np.finfo(np.float32).eps) / 2
 EMPTY_ROW = np.iinfo(np.int64).max
@@ -27,7 +28,7 @@ def sorted_pairs(distance, row):
 
 
 class Tile:
-    """Queries and rows with the plainest valid sketch, the rows themselves."""
+    """Queries and rows of small integers, which are their own sketches and digits."""
 
     def __init__(self, seed, m=7, n=21, d=3, high=3, refine=False, dtype=np.float64):
         rng = np.random.default_rng(seed)
@@ -38,21 +39,32 @@ class Tile:
         self.query_of = rng.permutation(m + 4)[:m]
         self.own_row = np.full(m, -1)
         rows, queries = self.X[self.row_of], self.Q[self.query_of]
-        self.sizes = (queries.astype(float) ** 2).sum(axis=1)
-        half = 0.5 * (rows.astype(float) ** 2).sum(axis=1)
-        self.S = (queries @ rows.T - half).astype(np.float32)
-        norm = float(np.sqrt(2 * half.max()))
-        self.slack = 3 * U32 * (np.sqrt(self.sizes) + norm)
-        self.errors = (norm, 1.0 + 1e-15, (d + 2) * U32, (d + 4) * U32)
+        half = (rows.astype(int) ** 2).sum(axis=1) // 2
+        self.S = (queries.astype(int) @ rows.T.astype(int) - half).astype(np.int32)
+        self.marked = Marked(
+            near=None, doubled=None, first=None, chosen=np.arange(m), digits=None,
+            sizes=(queries.astype(float) ** 2).sum(axis=1), unit=np.full(m, 2.0),
+            offset=np.zeros(m), slack=np.zeros(m), start=None, cuts=None, scores=None, bits=None,
+        )  # fmt: skip
         width = d if refine else 0
-        self.long_Q = queries[:, :width].astype(np.float32)
         self.long_X = rows[:, :width].astype(np.float32)
+        self.queries = Queries(
+            self.Q, self.query_of, self.own_row, queries.astype(np.float32), np.zeros(m), None
+        )
+        self.errors = (1.0 + 1e-15, 0.0, (d + 4) * U32)
 
-    def arguments(self, columns):
-        S = np.ascontiguousarray(self.S[:, columns])
+    def bits(self, columns, worst):
+        """Words that say which of these columns may be within sqrt(worst) of each query."""
+        marks = np.zeros((self.m, 64 * -(-self.n // 64)), dtype=np.uint8)
+        for i in range(self.m):
+            cut = screen.lowest_score(worst[i], self.marked, i, 1.0 + 1e-15)
+            marks[i, : columns.stop - columns.start] = self.S[i, columns] >= cut
+        return np.packbits(marks, axis=1, bitorder="little").view(np.uint64)
+
+    def arguments(self, columns, worst):
         return (
-            S, self.sizes, self.slack, self.errors, np.arange(self.m), self.query_of, self.own_row,
-            self.row_of, columns.start, self.Q, self.X, self.long_Q, self.long_X,
+            self.bits(columns, worst), self.marked.chosen, self.errors, self.queries,
+            self.row_of, columns.start, self.X, self.long_X,
         )  # fmt: skip
 
     def candidates(self, i, columns):
@@ -96,21 +108,25 @@ def test_float64_distance_of_float32_rows_does_not_round_first():
 
 @thorough
 @given(
-    square=st.floats(0, 1e6), size=st.floats(0, 1e6), slack=st.floats(0, 1), norm=st.floats(0, 1e3)
-)
-def test_limits_formula(square, size, slack, norm):
-    growth, product, long = 0.5, 9 * U32, 20 * U32
-    cut, limit = screen.pruning_thresholds(square, size, slack, norm, growth, product, long)
-    bound = (np.sqrt(square) * growth + slack) ** 2
-    error = product * norm * (2 * np.sqrt(size) + norm)
-    assert cut <= 0.5 * (size - bound - error)
-    assert limit >= bound * (1 + long) * (1 - 1e-15)
-    np.testing.assert_allclose(cut, 0.5 * (size - bound - error), rtol=2e-7, atol=1e-36)
-    np.testing.assert_allclose(limit, bound * (1 + long), rtol=1e-12, atol=1e-36)
+    square=st.floats(0, 1e6), size=st.floats(0, 1e6), slack=st.floats(0, 1),
+    unit=st.floats(1e-3, 1e3), offset=st.integers(-(10**6), 10**6),
+)  # fmt: skip
+def test_cuts_formula(square, size, slack, unit, offset):
+    cut = screen.lowest_score(square, one_query(size, unit, offset, slack), 0, 1.5)
+    need = (size - (np.sqrt(square) * 1.5 + slack) ** 2) / unit + offset
+    if -(2**28) < need < 2**28:
+        assert need - 3.0 - 1e-9 * (abs(need) + size / unit) < cut <= need
+    assert screen.LEAST <= cut <= screen.MOST
 
 
-def test_pruning_thresholds_an_unknown_distance_let_all_through():
-    assert screen.pruning_thresholds(np.inf, 1.0, 0.0, 1.0, 1.0, U32, U32) == (-np.inf, np.inf)
+def one_query(size, unit, offset=0.0, slack=0.0):
+    values = {"sizes": size, "unit": unit, "offset": offset, "slack": slack}
+    return Marked(**{name: np.array([values.get(name, 0.0)], float) for name in Marked._fields})
+
+
+def test_an_unknown_distance_lets_all_through():
+    assert screen.lowest_score(np.inf, one_query(1.0, 0.1), 0, 1.0) == screen.LEAST
+    assert screen.sketch_limit(np.inf, 0.0, 1.0, U32) == np.inf
 
 
 @thorough
@@ -119,13 +135,32 @@ def test_limits_never_cut_a_pair_at_the_very_distance(seed, exponent, d):
     """Down to sizes whose squares float32 cannot hold."""
     rng = np.random.default_rng(seed)
     q, x = (rng.standard_normal((2, d)) * 10.0**exponent).astype(np.float32)
-    half = np.float32(0.5 * (x.astype(float) ** 2).sum())
-    score = np.float32(np.append(q, np.float32(1)) @ np.append(x, -half))
-    norm, size = float(np.linalg.norm(x.astype(float))), float((q.astype(float) ** 2).sum())
     true = squares(q[None], x[None])[0, 0]
-    cut, limit = screen.pruning_thresholds(true, size, 0.0, norm, 1.0, (d + 2) * U32, (d + 4) * U32)
-    assert score >= np.float32(cut)
-    assert screen._square_distance_32(q, x) <= limit
+    assert screen._square_distance_32(q, x) <= screen.sketch_limit(true, 0.0, 1.0, (d + 4) * U32)
+
+
+@thorough
+@given(st.integers(0, 10**6), st.integers(0, 5), st.integers(1, 20))
+def test_cuts_never_drop_digits_at_the_very_distance(seed, doubled, d):
+    """Also where a query counts larger steps than the rows, and half of |b|^2 is rounded."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(-127, 128, (2, d))
+    step = rng.uniform(1e-6, 1e3)
+    wide = step * 2.0**doubled
+    score = a @ b - ((b @ b) >> (doubled + 1))
+    true = ((wide * a - step * b) ** 2).sum()
+    query = one_query(wide**2 * (a @ a), 2 * wide * step)
+    assert score >= screen.lowest_score(true, query, 0, 1.0)
+
+
+@thorough
+@given(st.sets(st.integers(0, 63)))
+def test_places_of_bits(places):
+    word, place, found = np.uint64(sum(1 << p for p in places)), 99, []
+    while word:
+        place, word = screen._next_place(place, np.uint64(word))
+        found.append(place - 100)
+    assert found == sorted(places)
 
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 64])
@@ -133,8 +168,8 @@ def test_marks(columns):
     marks, runs = screen._make_marks(columns)
     assert len(marks) == 8 * len(runs) >= columns
     assert not runs.any()
-    scores = np.arange(columns, dtype=np.float32)
-    screen._mark_reaching(scores, np.float32(3), marks)
+    scores = np.arange(columns, dtype=np.int32)
+    screen._mark_reaching(scores, np.int32(3), marks)
     assert marks[:columns].tolist() == (scores >= 3).tolist()
     assert not marks[columns:].any()
     assert runs.any() == (columns > 3)
@@ -150,7 +185,7 @@ def test_screen_nearest_is_brute_force(dtype, refine, k):
         best, best_row, worst = empty_heaps(tile.m, k)
         everything = slice(0, tile.n)
         bounded, measured = screen.screen_nearest(
-            *tile.arguments(everything), best, best_row, worst
+            *tile.arguments(everything, worst), best, best_row, worst
         )
         for i in range(tile.m):
             want = k_smallest(*tile.candidates(i, everything), k)
@@ -165,7 +200,8 @@ def test_order_of_tiles_does_not_matter(seed, k, order, refine):
     tile = Tile(seed, refine=refine)
     best, best_row, worst = empty_heaps(tile.m, k)
     for t in order:
-        screen.screen_nearest(*tile.arguments(slice(7 * t, 7 * t + 7)), best, best_row, worst)
+        columns = slice(7 * t, 7 * t + 7)
+        screen.screen_nearest(*tile.arguments(columns, worst), best, best_row, worst)
     for i in range(tile.m):
         want = k_smallest(*tile.candidates(i, slice(0, tile.n)), k)
         assert sorted_pairs(best[i], best_row[i]) == want
@@ -175,7 +211,8 @@ def test_screen_measures_few_pairs_once_the_threshold_is_tight():
     tile = Tile(0, m=20, n=200, high=1000, refine=True)
     best, best_row, worst = empty_heaps(tile.m, 1)
     worst[:] = squares(tile.Q[tile.query_of], tile.X).min(axis=1)
-    _, measured = screen.screen_nearest(*tile.arguments(slice(0, tile.n)), best, best_row, worst)
+    everything = tile.arguments(slice(0, tile.n), worst)
+    _, measured = screen.screen_nearest(*everything, best, best_row, worst)
     assert measured <= 2 * tile.m
     assert (best[:, 0] == worst).all()
 
@@ -188,8 +225,8 @@ def test_screen_within_is_brute_force(seed, square_radius, refine):
     found = (np.empty(999, np.int64), np.empty(999, np.int64), np.empty(999))
     columns = slice(2, 19)
     radius = float(np.sqrt(square_radius))
-    radii = np.full(tile.m, radius)
-    count = screen.screen_within(*tile.arguments(columns), radii, radii, *found)
+    radii, limits = np.full(tile.m, radius), np.full(tile.m, square_radius * (1.0 + 1e-15))
+    count = screen.screen_within(*tile.arguments(columns, limits), limits, radii, *found)
     want = []
     for i in range(tile.m):
         distance, row = tile.candidates(i, columns)
@@ -207,7 +244,7 @@ def test_first_bounds_are_distances_of_k_rows(k):
     for columns in (slice(0, 9), slice(9, tile.n)):
         S = np.ascontiguousarray(tile.S[:, columns])
         screen.collect_best_scores(
-            S, tile.sizes, np.arange(tile.m), tile.own_row, tile.row_of, columns.start, bound, place
+            S, tile.marked, tile.own_row, tile.row_of, columns.start, bound, place
         )
     screen.bound_kth_distances(tile.query_of, tile.row_of, tile.Q, tile.X, bound, place, worst)
     for i in range(tile.m):

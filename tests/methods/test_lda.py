@@ -1,6 +1,7 @@
 """LDA against the generalised eigenproblem, scikit-learn, and its solvers among themselves."""
 
 import copy
+import itertools
 import pickle
 from unittest.mock import Mock
 
@@ -17,7 +18,7 @@ from sklearn.covariance import OAS, EmpiricalCovariance
 import nearfold
 from nearfold import LinearDiscriminantAnalysis as LDA
 from nearfold.errors import InputError, MemoryBudgetError, NonFiniteError
-from nearfold.linalg import fix_signs, moments, within
+from nearfold.linalg import batches, fix_signs, moments, within
 from nearfold.methods import class_covariance
 from nearfold.state import StateError, fields_of
 
@@ -334,9 +335,9 @@ def test_a_batch_in_parts_is_the_batch():
     label = rng.integers(3, size=700)
     whole = moments.block_moments(X, None, label, 3, workspace=np.empty(X.shape))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "FREE_PRODUCTS", 0)
-        patch.setattr(moments, "_BATCH_ROWS", 64)
-        parts = moments.batch_moments(X, label, 3)
+        patch.setattr(batches, "_FEWEST", 64)
+        patch.setattr(batches, "BUFFER_BYTES", 0)
+        parts = batches.class_moments(X, label, 3)
     np.testing.assert_array_equal(parts.count, whole.count)
     np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-14)
     np.testing.assert_allclose(parts.scatter, whole.scatter, rtol=1e-11, atol=1e-9)
@@ -566,6 +567,27 @@ def test_batches_with_priors_and_float32():
     expected = LDA(priors=[0.1, 0.2, 0.3, 0.4]).fit(X.astype(np.float64), y)
     assert_same_model(model, expected, atol=1e-4)
     assert model.coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("room", [1, 4000, 10**6])
+@pytest.mark.parametrize("dtypes", [(np.float64,), (np.float32, np.float64)])
+def test_batches_wait_for_each_other(monkeypatch, room, dtypes):
+    """In a buffer of 64 rows, of 100 (some batches are larger), or of all."""
+    monkeypatch.setattr(batches, "BUFFER_BYTES", room)
+    X, y = classes()
+    X = X.astype(np.float32).astype(np.float64)
+    model, given = LDA(), np.empty((120, 5))
+    atol = 1e-4 if np.float32 in dtypes else 1e-8
+    ends = [0, 7, 60, 61, 75, 120, 120 + 110, 240]
+    for i, (a, b) in enumerate(itertools.pairwise(ends)):
+        rows = np.arange(a, b) % 120
+        batch = given[: b - a].astype(dtypes[i % len(dtypes)])
+        batch[:] = X[rows]
+        model.partial_fit(batch, y[rows], classes=range(4))
+        batch[:] = -99.0  # the caller may use its array again
+        if i == 3:
+            assert_same_model(model, LDA().fit(X[:75], y[:75]), atol=atol)
+    assert_same_model(model, LDA().fit(np.vstack([X, X]), np.tile(y, 2)), atol=atol)
 
 
 def test_classes_not_announced_are_refused():

@@ -13,7 +13,6 @@ from nearfold.neighbors import EuclideanIndex, build_index, exact, is_euclidean,
 from nearfold.neighbors.external import TreeIndex
 from nearfold.neighbors.metric import MetricIndex
 from nearfold.neighbors.plain import PlainIndex
-from nearfold.neighbors.plan import Plan
 from nearfold.neighbors.pruned import PrunedIndex
 
 ROUTES = {
@@ -23,7 +22,7 @@ ROUTES = {
         X, metric="minkowski", p=2, metric_params={"w": np.ones(X.shape[1])}, algorithm="brute"
     ),
     "ball tree": lambda X: MetricIndex(X, metric="euclidean", algorithm="ball_tree"),
-    "pruned": lambda X: PrunedIndex(X, plan=Plan(X.shape[1], 0)),
+    "pruned": lambda X: PrunedIndex(X, axes=0),
     "chosen": EuclideanIndex,
 }
 every_route = pytest.mark.parametrize("build", ROUTES.values(), ids=ROUTES)

@@ -21,33 +21,50 @@ from nearfold.messages import Message
 _EXAMPLES = (
     "nearfold fit PCA points.csv -o pca.nearfold --set n_components=2",
     "nearfold fit LDA wine.csv --label cultivar --scale -o lda.nearfold",
+    "nearfold fit Isomap points.csv --plan",
+)
+_ON_CLUSTER = (
+    "nearfold fit PCA 'rows/*.parquet' --scheduler tcp://127.0.0.1:8786 -o pca.nearfold",
 )
 
 
-@click.command(help=about("fit", *_EXAMPLES))
+@click.command(help=about("fit", *_EXAMPLES, *_ON_CLUSTER))
 @click.argument("method")
 @click.argument("data")
-@option("-o", "--output", metavar="MODEL", required=True, about="model")
+@option("-o", "--output", metavar="MODEL", about="model")
 @option("--set", "settings", metavar="NAME=VALUE", multiple=True)
 @option("--pairs", metavar="FILE")
 @option("--scale/--no-scale", default=False, show_default=True)
+@option("--plan", "plan_only", is_flag=True)
+@option("--scheduler", metavar="ADDRESS")
 @table_options
 @talking_options
 def fit(method: str, data: str, **options: Any) -> None:
     """Fit one method on a table and save the model."""
-    import numpy as np
-    from sklearn.pipeline import Pipeline
-
     from nearfold.app.methods_by_name import make_method
     from nearfold.app.printing import Printer
+
+    out = Printer(options)
+    if options["output"] is None and not options["plan_only"]:
+        raise click.MissingParameter(param_hint="'-o' / '--output'", param_type="option")
+    refuse_outputs([data, options["pairs"], options["schema_file"]], [options["output"]])
+    estimator = make_method(method, options["settings"])
+    if options["scheduler"] is None:
+        _fit_here(estimator, data, options, out)
+        return
+    from nearfold.store.dask_tables import connected
+
+    with connected(options["scheduler"]):
+        _fit_there(estimator, data, options, out)
+
+
+def _fit_here(estimator: Any, data: str, options: dict[str, Any], out: Any) -> None:
+    import numpy as np
+
     from nearfold.run import reporting
-    from nearfold.store.model_file import save
     from nearfold.study.intake import open_table
     from nearfold.study.recipes import RAW, SCALED, Preparations
 
-    out = Printer(options)
-    refuse_outputs([data, options["pairs"], options["schema_file"]], [options["output"]])
-    estimator = make_method(method, options["settings"])
     table = open_table(existing(data), options=table_options_of(options))
     out.table(table)
     prepare = Preparations(table.cells, table.columns, table.missing, 0, table.y)
@@ -56,10 +73,46 @@ def fit(method: str, data: str, **options: Any) -> None:
     pairs, lost = pairs_of(options["pairs"], table)
     for notice in lost:
         out.say(notice, err=True)
+    if options["plan_only"]:
+        _show_plan(estimator, X, table.y, out)
+        return
     with reporting(out.shows_progress, out.lang):
         _fit(estimator, X, table, pairs)
+    _save(estimator, step, {"rows": len(table), **table.about()}, options, out)
+
+
+def _fit_there(estimator: Any, data: str, options: dict[str, Any], out: Any) -> None:
+    from nearfold.app.on_cluster import prepared
+    from nearfold.run import reporting
+
+    with reporting(out.shows_progress, out.lang):
+        table = prepared(data, options, learn=not options["plan_only"])
+        if options["plan_only"]:
+            _show_plan(estimator, table.X, table.y, out)
+            return
+        out.table(table)
+        _fit(estimator, table.X, table, None)
+    _save(estimator, table.step, {"rows": table.n_rows, **table.about()}, options, out)
+
+
+def _show_plan(estimator: Any, X: Any, y: Any, out: Any) -> None:
+    from nearfold.study.plan import plan
+
+    found = plan(estimator, X, y)
+    if out.as_json:
+        out.json(found.to_dict())
+    else:
+        click.echo(found.text(out.lang))
+
+
+def _save(
+    estimator: Any, step: Any, extra: dict[str, Any], options: dict[str, Any], out: Any
+) -> None:
+    from sklearn.pipeline import Pipeline
+
+    from nearfold.store.model_file import save
+
     model = Pipeline([("table", step), ("space", estimator)])
-    extra = {"rows": len(table), **table.about()}
     path = save(model, options["output"], extra=extra)
     if out.as_json:
         out.json({"model": str(path), "method": type(estimator).__name__, **extra})

@@ -23,14 +23,18 @@ _EXAMPLES = (
     "nearfold transform pca.nearfold points.csv -o places.csv",
     "nearfold transform lda.nearfold wine.csv --keep cultivar -o places.parquet",
 )
+_ON_CLUSTER = (
+    "nearfold transform pca.nearfold 'rows/*.parquet' --scheduler tcp://127.0.0.1:8786 -o places/",
+)
 
 
-@click.command(help=about("transform", *_EXAMPLES))
+@click.command(help=about("transform", *_EXAMPLES, *_ON_CLUSTER))
 @click.argument("model")
 @click.argument("data")
 @option("-o", "--output", metavar="OUT", default="-", show_default=True, about="places")
 @option("--keep", metavar="COL", multiple=True)
 @option("--protect/--no-protect", default=True, show_default=True)
+@option("--scheduler", metavar="ADDRESS")
 @reading_options
 @talking_options
 def transform(model: str, data: str, **options: Any) -> None:
@@ -40,19 +44,41 @@ def transform(model: str, data: str, **options: Any) -> None:
     from nearfold.store.model_file import load_with_card
 
     out, path = Printer(options), options["output"]
+    if options["scheduler"] is not None:
+        _on_cluster(model, data, options, out)
+        return
     refuse_outputs([model, data], [None if path == "-" else path])
     loaded, card = load_with_card(model)
     extra = card.extra or {}
     new = read_new(data, options, extra, out)
     frame, rows = kept_rows(loaded, data, new, out)
-    columns = _copied(new[rows.tolist()], extra.get("schema"), options["keep"])
-    columns |= _placed(loaded, frame, columns)
+    columns = copied(new[rows.tolist()], extra.get("schema"), options["keep"])
+    columns |= placed(loaded, frame, columns)
     write_table(path, columns, protect=options["protect"])
     if path != "-":
         out.say(Message("cli.written_rows", n=len(frame), path=str(Path(path).resolve())), err=True)
 
 
-def _copied(frame: Any, schema: Any, keep: tuple[str, ...]) -> dict[str, Any]:
+def _on_cluster(model: str, data: str, options: dict[str, Any], out: Any) -> None:
+    from nearfold.app.on_cluster import transform_blocks
+    from nearfold.run import reporting
+    from nearfold.store.dask_tables import check_written, connected
+    from nearfold.store.model_file import load_with_card
+
+    path = options["output"]
+    named = path != "-" and check_written(path) != "folder"
+    refuse_outputs([model, data], [path] if named else [])
+    loaded, card = load_with_card(model)
+    with (
+        connected(options["scheduler"]) as client,
+        reporting(out.shows_progress, out.lang),
+    ):
+        n = transform_blocks(client, loaded, card.extra or {}, data, options)
+    if path != "-":
+        out.say(Message("cli.written_rows", n=n, path=str(Path(path).resolve())), err=True)
+
+
+def copied(frame: Any, schema: Any, keep: tuple[str, ...]) -> dict[str, Any]:
     """The id column of the fit and the columns that were asked for, as they were read."""
     columns = schema.get("columns", []) if isinstance(schema, dict) else []
     ids = [c["name"] for c in columns if isinstance(c, dict) and c.get("role") == "id"]
@@ -64,7 +90,8 @@ def _copied(frame: Any, schema: Any, keep: tuple[str, ...]) -> dict[str, Any]:
     return {name: frame[name] for name in [*ids, *keep] if name in frame.columns}
 
 
-def _placed(model: Any, frame: Any, taken: dict[str, Any]) -> dict[str, Any]:
+def placed(model: Any, frame: Any, taken: dict[str, Any]) -> dict[str, Any]:
+    """What the model makes of the rows, under names that are not taken."""
     import numpy as np
 
     if hasattr(model, "predict") and not hasattr(model, "transform"):

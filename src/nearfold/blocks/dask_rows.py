@@ -223,6 +223,20 @@ def _values(X: Any) -> list[Any]:
     return list(np.ravel(np.asarray(X.to_delayed(), dtype=object)))
 
 
+def known_lengths(X: Any, target: Any = None) -> tuple[list[float], int, Any]:
+    """Rows of each part (NaN where only counting tells), columns and dtype; nothing is computed.
+
+    `target` may name a column, which is then no feature.
+    """
+    meta = example_of(X)
+    if not hasattr(meta, "columns"):
+        return [float(n) for n in X.chunks[0]], int(X.shape[1]), floating_dtype(meta.dtype)
+    rows: Rows = FrameRows(meta)
+    if isinstance(target, str):
+        rows = rows.with_target(target)
+    return [np.nan] * X.npartitions, rows.n_features, rows.dtype
+
+
 def _lengths(X: Any) -> list[int]:
     """Rows of each part; counted where they are not known."""
     known = X.chunks[0] if _is_array(X) else (np.nan,)

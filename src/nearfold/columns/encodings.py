@@ -25,12 +25,18 @@ def indicators(codes: Ints, n_levels: int) -> Floats:
     Two levels need one column.
     """
     counts = np.bincount(codes[codes >= 0], minlength=n_levels)
-    least = max(2, int(np.ceil(_RARE * len(codes))))
+    return indicators_of_counts(counts, len(codes), bool((codes == MISSING).any()))
+
+
+def indicators_of_counts(counts: Ints, n_rows: int, any_missing: bool) -> Floats:
+    """The same from the rows of each level, of all rows."""
+    n_levels = len(counts)
+    least = max(2, int(np.ceil(_RARE * n_rows)))
     order = np.argsort(-counts, kind="stable")
     kept = {int(c) for c in order[:_MOST_LEVELS] if counts[c] >= least}
     rare = [c for c in range(n_levels) if counts[c] > 0 and c not in kept]
     groups = [[c] for c in sorted(kept)] + ([rare] if rare else [])
-    if bool((codes == MISSING).any()):
+    if any_missing:
         groups.append([n_levels + 1])
     if len(groups) == 2:
         groups = groups[1:]

@@ -39,6 +39,7 @@ from nearfold.columns.converters import UNSEEN
 from nearfold.columns.encodings import can_use_targets, check_answers, indicators, target_means
 from nearfold.columns.frames import is_frame, show
 from nearfold.columns.kinds import MISSING_RULES, Kind
+from nearfold.columns.learned import Learned
 from nearfold.columns.preparation_state import STATE, join_specs, split_specs
 from nearfold.columns.refusals import refuse_gaps, refuse_overflow
 from nearfold.columns.scaling import blocks, filled, learn_fill, learn_range, learn_scale
@@ -181,6 +182,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self._keep_names(cells, columns)
         self._learn_numbers(cells)
         return self._joined(cells, self._learn_categories(cells, y))
+
+    def fit_learned(self, learned: Learned, columns: Sequence[Spec]) -> TablePreparation:
+        """Take what was learned from the parts of a table that is nowhere whole."""
+        self._validate_params()
+        self._keep_names(learned.cells, columns)
+        self.fill_, self.centre_, self.scale_ = learned.fill, learned.centre, learned.scale
+        self.levels_, self.tables_ = list(learned.levels), []
+        for table in learned.tables:
+            self.tables_.append(table * self._indicator_factor(table.shape[1]))
+        return self
 
     def _answers(self, cells: Cells, y: Any) -> Array | None:
         """The answers that categories are encoded by; None if none are."""

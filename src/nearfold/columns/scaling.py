@@ -7,6 +7,7 @@ converted, looked at, and dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from nearfold.columns.kinds import Kind
 from nearfold.notation import Array, Floats
 
 SMALLEST = 1e-160  # a scale that is smaller has no square, and distances of such columns neither
+Moments = tuple[int, Floats, Floats]
 _BLOCK = 2**20  # cells looked at together
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -82,16 +84,34 @@ def learn_range(numbers: Floats, fill: Floats) -> tuple[Floats, Floats]:
 def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[Floats, Floats]:
     """The mean and the standard deviation of each column; features of several share theirs."""
     low, high = _extremes(numbers, fill)
-    largest = np.maximum(-low, high)
-    unit = np.where(largest > 1e140, largest, 1.0)  # so that no square overflows
+    moments = moments_of(numbers, fill, safe_unit(low, high))
+    return scale_of(moments, low, high, parts, numbers.dtype)
 
-    def moments(rows: slice) -> tuple[int, Floats, Floats]:
+
+def safe_unit(low: Floats, high: Floats) -> Floats:
+    """What to divide columns by, so that no square overflows."""
+    largest = np.maximum(-low, high)
+    return np.where(largest > 1e140, largest, 1.0)
+
+
+def moments_of(numbers: Floats, fill: Floats, unit: Floats) -> Moments:
+    """Count, means and sums of squares about them of filled columns, in these units."""
+
+    def moments(rows: slice) -> Moments:
         block = filled(numbers[rows], fill) / unit
         mean = block.mean(axis=0)
         block -= mean
         return len(block), mean, np.einsum("ij,ij->j", block, block)
 
-    n, mean, scatter = combine_pairwise(map(moments, blocks(*numbers.shape)), _joined)
+    return combine_pairwise(map(moments, blocks(*numbers.shape)), join_moments)
+
+
+def scale_of(
+    moments: Moments, low: Floats, high: Floats, parts: Sequence[Part], dtype: Any
+) -> tuple[Floats, Floats]:
+    """Centres and scales from the moments and the extremes of the filled columns."""
+    n, mean, scatter = moments
+    unit = safe_unit(low, high)
     spread = np.sqrt(scatter / n) * unit
     for part in parts:
         own = slice(part.start, part.stop)
@@ -103,7 +123,7 @@ def learn_scale(numbers: Floats, fill: Floats, parts: Sequence[Part]) -> tuple[F
             for pair in range(part.start + 1, part.stop, 2):
                 spread[pair : pair + 2] = _norm(spread[pair : pair + 2])
     # A column that varies by rounding only is not blown up.
-    noise = 10 * np.finfo(numbers.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    noise = 10 * np.finfo(dtype).eps * np.maximum(np.abs(low), np.abs(high))
     return mean * unit, np.where(spread > np.maximum(noise, SMALLEST), spread, 1.0)
 
 
@@ -113,9 +133,8 @@ def _norm(values: Floats) -> float:
     return float(np.linalg.norm(values / largest)) * largest
 
 
-def _joined(
-    one: tuple[int, Floats, Floats], other: tuple[int, Floats, Floats]
-) -> tuple[int, Floats, Floats]:
+def join_moments(one: Moments, other: Moments) -> Moments:
+    """The moments of the rows of both."""
     n = one[0] + other[0]
     apart = other[1] - one[1]
     mean = one[1] + apart * (other[0] / n)

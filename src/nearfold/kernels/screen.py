@@ -1,9 +1,9 @@
 """From a tile of bounds to neighbours: scan, re-check, keep the best.
 
-`neighbors/pruned.py` explains the mathematics. Here S is a tile of scores (larger is nearer)
-of some queries against some consecutive rows of the index; only pairs whose score reaches
-the query's `cut` can be neighbours. The few that do are bounded once more on their longer
-sketch (`limit`), and what is left is decided by the true squared distance in float64.
+`neighbors/pruned.py` explains the mathematics. Here S is a tile of integer scores (larger is
+nearer) of some queries against some consecutive rows of the index; only pairs whose score reaches
+the query's `cut` can be neighbours. The few that do are bounded once more on their sketch
+(`limit`), and what is left is decided by the true squared distance in float64.
 
 The k best of a query form a heap with the worst at its root. Pairs are ordered by distance,
 then by row number: that is the rule for ties, and it makes the outcome independent of the
@@ -15,8 +15,33 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from nearfold.kernels.compile import kernel, summing_kernel
+
+# Scores of rows lie between; those of places that hold no row, far below.
+LEAST, MOST = -(2**28), 2**28
+NO_ROW = -(2**30)
+
+
+def _count_trailing_zeros(typing: Any, word: Any) -> Any:
+    """Zero bits below the lowest one of a word that has one."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], context.get_constant(types.boolean, True))
+
+    return types.uint64(types.uint64), write
+
+
+_trailing_zeros: Any = intrinsic(_count_trailing_zeros)
+
+
+@kernel
+def _next_place(place: Any, word: Any) -> Any:
+    """The place of the next bit of a word, and the word beyond it; `place` is before its first."""
+    below = _trailing_zeros(word)
+    return place + np.int64(below) + 1, (word >> below) >> np.uint64(1)
 
 
 @kernel
@@ -53,15 +78,6 @@ def _square_distance_32(a: Any, b: Any) -> Any:
     return total
 
 
-@kernel
-def _is_beyond(a: Any, b: Any, limit: Any) -> Any:
-    """Whether |a - b|^2 > limit; the leading axes alone mostly tell."""
-    d = a.shape[0]
-    head = d // 2
-    total = _square_distance_32(a[:head], b[:head])
-    return total > limit or total + _square_distance_32(a[head:], b[head:]) > limit
-
-
 @summing_kernel
 def square_distance_64(a: Any, b: Any) -> Any:
     """|a - b|^2 in float64."""
@@ -87,29 +103,26 @@ def _make_marks(columns: Any) -> Any:
 
 
 @kernel
-def pruning_thresholds(
-    square: Any,
-    size: Any,
-    slack: Any,
-    tile_norm: Any,
-    growth: Any,
-    product_error: Any,
-    long_error: Any,
-) -> Any:
-    """(cut, limit) for a query whose k-th squared distance is `square`: see pruned.py."""
+def lowest_score(square: Any, marked: Any, i: Any, growth: Any) -> Any:
+    """The score that a row needs if it may be within sqrt(`square`) of query i: see pruned.py."""
+    reach = np.sqrt(square) * growth + marked.slack[i]
+    # The quotient rounds, a little; whole numbers next to it make up for that.
+    need = (marked.sizes[i] - reach * reach * (1.0 + 1e-12)) / marked.unit[i]
+    need += marked.offset[i] - 1e-12 * (abs(need) + marked.sizes[i] / marked.unit[i]) - 1.0
+    return np.int32(max(np.floor(need), LEAST)) if need < MOST else np.int32(MOST)
+
+
+@kernel
+def sketch_limit(square: Any, slack: Any, growth: Any, error: Any) -> Any:
+    """How far apart, squared, the sketches of rows within sqrt(`square`) may seem in float32."""
     reach = np.sqrt(square) * growth + slack
-    bound = reach * reach
-    # 1e-37 stands for what float32 underflow may take or give.
-    error = product_error * tile_norm * (2.0 * np.sqrt(size) + tile_norm) + 1e-37
-    cut = 0.5 * (size - bound - error)
-    return cut - 1e-7 * abs(cut), bound * (1.0 + long_error) + 1e-37
+    return reach * reach * (1.0 + error) + 1e-37  # what float32 underflow may take or give
 
 
 @kernel
 def collect_best_scores(
     S: Any,
-    sizes: Any,
-    chosen: Any,
+    marked: Any,
     own_row: Any,
     row_of: Any,
     first_row: Any,
@@ -120,13 +133,16 @@ def collect_best_scores(
     columns = S.shape[1]
     marks, runs = _make_marks(columns)
     for i in range(S.shape[0]):
-        c = chosen[i]
-        _mark_reaching(S[i], np.float32(0.5 * (sizes[i] - best_bound[c, 0])), marks)
+        c = marked.chosen[i]
+        size, unit, offset = marked.sizes[i], marked.unit[i], marked.offset[i]
+        need = (size - best_bound[c, 0]) / unit + offset
+        need = max(min(need, MOST), LEAST)
+        _mark_reaching(S[i], np.int32(need), marks)
         for run in range(runs.shape[0]):
             if runs[run] == 0:
                 continue
             for j in range(8 * run, min(8 * run + 8, columns)):
-                bound = sizes[i] - 2.0 * np.float64(S[i, j])
+                bound = size - unit * (np.float64(S[i, j]) - offset)
                 if bound < best_bound[c, 0] and row_of[first_row + j] != own_row[c]:
                     _replace_worst(best_bound[c], best_place[c], bound, first_row + j)
 
@@ -157,18 +173,13 @@ def measure_pairs(Q: Any, X: Any, i: Any, j: Any) -> Any:
 
 @kernel
 def screen_nearest(
-    S: Any,
-    sizes: Any,
-    slack: Any,
-    errors: Any,
+    bits: Any,
     chosen: Any,
-    query_of: Any,
-    own_row: Any,
+    errors: Any,
+    queries: Any,
     row_of: Any,
     first_row: Any,
-    Q: Any,
     X: Any,
-    long_Q: Any,
     long_X: Any,
     best_distance: Any,
     best_row: Any,
@@ -176,110 +187,74 @@ def screen_nearest(
 ) -> Any:
     """Update the k best of each query with one tile; return how many pairs each stage saw.
 
-    S has a row for each of the `chosen` queries, with its size and its slack.
+    The bits say which rows each of the `chosen` queries has to look at; `worst` bounds the k-th
+    squared distance of each query.
     """
-    tile_norm, growth, product_error, long_error = errors
+    growth, slack, long_error = errors
     refine = long_X.shape[1] > 0
-    columns = S.shape[1]
-    marks, runs = _make_marks(columns)
     bounded = 0
     measured = 0
-    for i in range(S.shape[0]):
-        scores = S[i]
+    for i in range(bits.shape[0]):
         c = chosen[i]
-        q = query_of[c]
-        cut, limit = pruning_thresholds(
-            worst[c], sizes[i], slack[i], tile_norm, growth, product_error, long_error
-        )
-        cut = np.float32(cut)
-        _mark_reaching(scores, cut, marks)
-        for run in range(runs.shape[0]):
-            if runs[run] == 0:
-                continue
-            for j in range(8 * run, min(8 * run + 8, columns)):
-                if scores[j] < cut:  # the cut may have risen since it was marked
-                    continue
+        q = queries.query_of[c]
+        room = queries.slack[c] + slack
+        limit = sketch_limit(worst[c], room, growth, long_error)
+        for w in range(bits.shape[1]):
+            word = bits[i, w]
+            place = first_row + 64 * w - 1
+            while word:
+                place, word = _next_place(place, word)
                 bounded += 1
-                place = first_row + j
-                if refine and _is_beyond(long_Q[c], long_X[place], limit):
+                if refine and _square_distance_32(queries.psi[c], long_X[place]) > limit:
                     continue
                 x = row_of[place]
-                if x == own_row[c]:
+                if x == queries.own_row[c]:
                     continue
                 measured += 1
-                distance = square_distance_64(Q[q], X[x])
+                distance = square_distance_64(queries.Q[q], X[x])
                 if _is_nearer(distance, x, best_distance[c, 0], best_row[c, 0]):
                     _replace_worst(best_distance[c], best_row[c], distance, x)
                     if best_distance[c, 0] < worst[c]:
                         worst[c] = best_distance[c, 0]
-                        cut, limit = pruning_thresholds(
-                            worst[c],
-                            sizes[i],
-                            slack[i],
-                            tile_norm,
-                            growth,
-                            product_error,
-                            long_error,
-                        )
-                        cut = np.float32(cut)
+                        limit = sketch_limit(worst[c], room, growth, long_error)
     return bounded, measured
 
 
 @kernel
 def screen_within(
-    S: Any,
-    sizes: Any,
-    slack: Any,
-    errors: Any,
+    bits: Any,
     chosen: Any,
-    query_of: Any,
-    own_row: Any,
+    errors: Any,
+    queries: Any,
     row_of: Any,
     first_row: Any,
-    Q: Any,
     X: Any,
-    long_Q: Any,
     long_X: Any,
-    limit_radius: Any,
+    square_limit: Any,
     radius: Any,
     found_query: Any,
     found_row: Any,
     found_distance: Any,
 ) -> Any:
     """Collect every pair of one tile within the radius; return how many were found."""
-    tile_norm, growth, product_error, long_error = errors
+    growth, slack, long_error = errors
     refine = long_X.shape[1] > 0
-    columns = S.shape[1]
-    marks, runs = _make_marks(columns)
     found = 0
-    for i in range(S.shape[0]):
-        scores = S[i]
+    for i in range(bits.shape[0]):
         c = chosen[i]
-        q = query_of[c]
-        cut, limit = pruning_thresholds(
-            limit_radius[c] * limit_radius[c] * (1.0 + 1e-15),
-            sizes[i],
-            slack[i],
-            tile_norm,
-            growth,
-            product_error,
-            long_error,
-        )
-        cut = np.float32(cut)
-        _mark_reaching(scores, cut, marks)
-        for run in range(runs.shape[0]):
-            if runs[run] == 0:
-                continue
-            for j in range(8 * run, min(8 * run + 8, columns)):
-                if marks[j] == 0:
-                    continue
-                place = first_row + j
-                if refine and _is_beyond(long_Q[c], long_X[place], limit):
+        q = queries.query_of[c]
+        limit = sketch_limit(square_limit[c], queries.slack[c] + slack, growth, long_error)
+        for w in range(bits.shape[1]):
+            word = bits[i, w]
+            place = first_row + 64 * w - 1
+            while word:
+                place, word = _next_place(place, word)
+                if refine and _square_distance_32(queries.psi[c], long_X[place]) > limit:
                     continue
                 x = row_of[place]
-                if x == own_row[c]:
+                if x == queries.own_row[c]:
                     continue
-                distance = square_distance_64(Q[q], X[x])
+                distance = square_distance_64(queries.Q[q], X[x])
                 if np.sqrt(distance) <= radius[c]:  # a radius equal to a distance includes it
                     found_query[found] = q
                     found_row[found] = x

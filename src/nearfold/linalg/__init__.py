@@ -1,6 +1,6 @@
 """Moments, eigenpairs, singular values, signs: matrices in, matrices out."""
 
-from nearfold.linalg.batches import BatchBuffer, SeenRows, add_batch
+from nearfold.linalg.batches import BatchBuffer, SeenRows, add_batch, class_moments
 from nearfold.linalg.dimension import (
     count_by_evidence,
     count_components,
@@ -31,7 +31,6 @@ from nearfold.linalg.moments import (
     Grouping,
     Moments,
     Workspaces,
-    batch_moments,
     block_moments,
     combine_moments,
     require_scatter_memory,
@@ -54,10 +53,10 @@ __all__ = [
     "accurate_squared_distances",
     "add_batch",
     "axis_signs",
-    "batch_moments",
     "block_moments",
     "bottom_eigenpairs",
     "clamp_spectrum",
+    "class_moments",
     "combine_moments",
     "combine_triangles",
     "count_by_evidence",

@@ -14,8 +14,8 @@ multiplied in float64 from then on; float64 batches are factored (moments.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy import linalg
 
 from nearfold.blocks import combine_pairwise, spans
 from nearfold.linalg.moments import Moments, block_moments, combine_moments, product_dtype
-from nearfold.notation import Array, Floats
+from nearfold.notation import Array, Floats, Ints
 from nearfold.run import map_in_order, one_blas_thread
 from nearfold.state import State, flag, nested, number
 
@@ -100,44 +100,56 @@ def pivot(S: Floats, k: int) -> float:
 
 def batch_moments(X: Array, weights: Floats | None, dtype: np.dtype, factor: bool) -> Moments:
     """Moments of one batch, in a few blocks."""
-    parts = spans(len(X), max(_FEWEST, -(-len(X) // _TOGETHER)))
-    of_part = partial(moments_of_part, X=X, weights=weights, dtype=dtype, factor=factor)
-    with one_blas_thread():
-        run = map_in_order if len(parts) > 1 else map
-        moments = combine_pairwise(run(of_part, parts), combine_moments)
+
+    def of_part(part: slice) -> Moments:
+        w = None if weights is None else weights[part]
+        return block_moments(X[part], w, workspace=np.empty(X[part].shape, dtype), factor=factor)
+
+    moments = _in_parts(of_part, X)
     return replace(moments, scatter=moments.scatter.astype(np.float64, copy=False))
 
 
-def moments_of_part(
-    part: slice, X: Array, weights: Floats | None, dtype: np.dtype, factor: bool
-) -> Moments:
-    """Moments of some rows of a batch."""
-    rows = X[part]
-    w = None if weights is None else weights[part]
-    return block_moments(rows, w, workspace=np.empty(rows.shape, dtype), factor=factor)
+def class_moments(X: Array, label: Ints, n_classes: int) -> Moments:
+    """Moments of the classes of one batch, in float64."""
+
+    def of_part(part: slice) -> Moments:
+        space = np.empty(X[part].shape)
+        return block_moments(X[part], None, label[part], n_classes, workspace=space)
+
+    return _in_parts(of_part, X)
+
+
+def _in_parts(of_part: Callable[[slice], Moments], X: Array) -> Moments:
+    m, d = X.shape
+    most = BUFFER_BYTES // (8 * d)  # centred at a time, where a batch is larger than a buffer
+    parts = spans(m, max(_FEWEST, min(-(-m // _TOGETHER), most)))
+    with one_blas_thread():
+        run = map_in_order if len(parts) > 1 else map
+        return combine_pairwise(run(of_part, parts), combine_moments)
 
 
 class BatchBuffer:
-    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them."""
+    """Rows of batches, copied (the caller may reuse its buffer) until there are enough of them.
 
-    def __init__(self, d: int, dtype: Any) -> None:
+    Each comes with a number of its own: its weight, or its class.
+    """
+
+    def __init__(self, d: int, dtype: Any, kind: Any = np.float64) -> None:
         length = max(64, BUFFER_BYTES // (d * np.dtype(dtype).itemsize))
         self.X = np.empty((length, d), dtype)
-        self.weights = np.ones(length)
+        self.own = np.empty(length, kind)
         self.count = 0
 
     def fits(self, m: int) -> bool:
         """Whether m more rows have room."""
         return self.count + m <= len(self.X)
 
-    def add(self, X: Array, weights: Floats | None) -> None:
+    def add(self, X: Array, own: Array | float) -> None:
         """Copy these rows."""
         here = slice(self.count, self.count + len(X))
-        self.X[here] = X
-        self.weights[here] = 1.0 if weights is None else weights
+        self.X[here], self.own[here] = X, own
         self.count += len(X)
 
-    def rows(self) -> tuple[Array, Floats | None]:
-        """All that waits, as views; the weights unless all are 1."""
-        w = self.weights[: self.count]
-        return self.X[: self.count], None if (w == 1.0).all() else w
+    def rows(self) -> tuple[Array, Array]:
+        """All that waits, and the number of each row, as views."""
+        return self.X[: self.count], self.own[: self.count]

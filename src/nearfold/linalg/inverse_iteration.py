@@ -43,11 +43,12 @@ from nearfold.run import one_blas_thread
 
 _ENTRY_BYTES = 24  # of L and U together, for each entry of L, as measured
 MOST_WORK = 1e13  # multiplications: a factor that takes some minutes
-_SURE_ROWS = 2000  # up to here a factor is cheap however it fills
+_SURE_ROWS = 20_000  # up to here a factor is cheap however it fills, if it fits
 _SVD_ROWS = 800  # up to here a singular I - W that cannot be grounded is decomposed densely
 _FILTER_ROWS = 10_000  # from here on a graph without separators may be solved without a factor
 _PRODUCT_WORK = 20.0  # multiplications of a factor in the time of a product, per entry of I - W
 _FILTER_PRODUCTS = 15_000  # a factor that costs more of them is worth the trial of a filter
+_STEPS = 50  # of a walk that finds where it stays: more chose the same rows
 _RESTART = 100  # vectors GMRES keeps
 _FILL = 10  # of the incomplete factor, beside the entries of the matrix
 _PATTERN = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
@@ -83,7 +84,7 @@ def _choose_grounds(W: Any, classes: list[Ints]) -> Ints:
     size = abs(W)
     steps = (sparse.diags_array(1.0 / np.maximum(size.sum(axis=1), 1e-300)) @ size).T.tocsr()
     p = np.full(W.shape[0], 1.0 / W.shape[0])
-    for _ in range(100):
+    for _ in range(_STEPS):
         p = 0.5 * p + 0.5 * (steps @ p)
     return np.array([rows[p[rows].argmax()] for rows in classes], dtype=np.int64)
 

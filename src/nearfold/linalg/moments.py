@@ -27,15 +27,13 @@ import numpy as np
 from scipy import linalg, sparse
 
 from nearfold.blocks import Block, Executor, Rows, require_memory, spans
-from nearfold.blocks.work import combine_pairwise
 from nearfold.linalg.eigen import combine_triangles, triangular_factor
 from nearfold.notation import Array, Floats, Ints
-from nearfold.run import PerThread, map_in_order, one_blas_thread
+from nearfold.run import PerThread
 from nearfold.state import State, array, number, optional
 
 _SCATTERS_ALIVE = 6  # the sum, those of two blocks, and what an eigensolver copies
 _ROWS_FOR_A_CENTRE = 256  # within a sixteenth of a standard deviation of the mean, say
-_BATCH_ROWS = 512  # rows of a batch whose product takes longer than adding it to the others
 _CELLS = 2**18  # centred at a time where the centred rows are not needed
 FREE_PRODUCTS = 2e8  # multiplications that float64 does in some milliseconds
 
@@ -174,19 +172,6 @@ def moments_of_block(
     return block_moments(X, weights, group, len(grouping.classes), workspace, factor)
 
 
-def batch_moments(X: Array, group: Ints, n_groups: int) -> Moments:
-    """Moments of a batch in float64, in parts small enough that threads share one of a few rows."""
-    d = X.shape[1]
-    parts = spans(len(X), max(_BATCH_ROWS, int(FREE_PRODUCTS / 8) // (d * d)))
-
-    def of_part(part: slice) -> Moments:
-        space = np.empty(X[part].shape)
-        return block_moments(X[part], None, group[part], n_groups, workspace=space)
-
-    with one_blas_thread():
-        return combine_pairwise(map_in_order(of_part, parts), combine_moments)
-
-
 @_quiet
 def block_moments(
     X: Array,
@@ -314,6 +299,7 @@ def spread_of_block(block: Block) -> tuple[float, Floats, float]:
     return count, mean, inside + (max(outside, 0.0) if np.isfinite(outside) else outside)
 
 
+@_quiet
 def combine_spreads(
     a: tuple[float, Floats, float], b: tuple[float, Floats, float]
 ) -> tuple[float, Floats, float]:

@@ -45,13 +45,18 @@ from nearfold.linalg.moments import (
     table_moments,
     table_spread,
 )
-from nearfold.linalg.wide import COLUMNS, axes_by_inner_products, axes_by_svd
+from nearfold.linalg.principal_routes import (
+    dual_bytes,
+    first_route,
+    has_no_scatter,
+    svd_bytes,
+)
+from nearfold.linalg.wide import axes_by_inner_products, axes_by_svd
 from nearfold.notation import Array, Floats
 from nearfold.run import random_state
 from nearfold.state import State, array, number, optional, text
 
 ROUTES = ("scatter", "scatter in float64", "factor", "dual", "svd", "implicit", "randomized")
-_LARGEST_SCATTER = 8192  # columns from which few axes are found without the scatter
 
 _quiet = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the total
 
@@ -145,10 +150,10 @@ def solve(
         k = _below_all(n_components, k, min(X.shape))
     if solver == "randomized":
         return _randomized(rows, X, k, iterated_power, n_oversamples, seed)
-    if X is not None and _prefers_products(X, n_components, k, solver):
+    if X is not None and _begins_with(X, n_components, solver) == "implicit":
         found = _implicit(rows, X, n_components, k, tol)
         # A wide sparse table has no other route: all others would densify it.
-        stays = solver == "arpack" or (sparse.issparse(X) and _has_no_scatter(X))
+        stays = solver == "arpack" or (sparse.issparse(X) and has_no_scatter(*X.shape))
         if stays or not np.isfinite(found.total) or _settles(found, n_components, X.dtype):
             return found
     if X is not None and X.shape[0] < X.shape[1] and not sparse.issparse(X):
@@ -236,16 +241,13 @@ def _wide(X: Array, weights: Floats | None, n_components: Any, k: int, solver: s
     w = np.ones(m) if weights is None else weights
     count = float(w.sum())
     if solver != "full":
-        require_memory(
-            8.0 * 4 * m * m + 8.0 * (k + 3 * m) * min(d, COLUMNS) + X.itemsize * k * d,
-            f"The inner products of {m} rows",
-            "Use fewer rows.",
-        )
+        needed = dual_bytes(m, d, k, X.itemsize)
+        require_memory(needed, f"The inner products of {m} rows", "Use fewer rows.")
         found = Principal(*axes_by_inner_products(X, w, k), count, m, "dual")
         if not np.isfinite(found.total) or _settles(found, n_components, X.dtype):
             return found
     require_memory(
-        8.0 * 3 * m * d, f"The singular vectors of {m} x {d} values", "Ask for fewer components."
+        svd_bytes(m, d), f"The singular vectors of {m} x {d} values", "Ask for fewer components."
     )
     return Principal(*axes_by_svd(X, w), count, m, "svd")
 
@@ -253,10 +255,9 @@ def _wide(X: Array, weights: Floats | None, n_components: Any, k: int, solver: s
 # ---- products with X alone -------------------------------------------------------------
 
 
-def _has_no_scatter(X: Any) -> bool:
-    """Whether X is so wide that its scatter is larger than itself, or too large to form."""
+def _begins_with(X: Any, n_components: Any, solver: str) -> str:
     m, d = X.shape
-    return bool(m < d or d > _LARGEST_SCATTER)
+    return first_route(m, d, X.dtype.itemsize, sparse.issparse(X), n_components, solver)
 
 
 def _below_all(n_components: Any, k: int, least: int) -> int:
@@ -267,24 +268,6 @@ def _below_all(n_components: Any, k: int, least: int) -> int:
             "with svd_solver='arpack'."
         )
     return max(min(k, least - 1), 1)
-
-
-def _prefers_products(X: Any, n_components: Any, k: int, solver: str) -> bool:
-    """Few axes of a sparse or a large table: products with X cost less than the scatter."""
-    if solver != "auto":
-        return solver == "arpack"
-    m, d = X.shape
-    least = min(m, d)
-    share = is_share(n_components)
-    few = share or k <= least // 4
-    if sparse.issparse(X):
-        return bool(least > 500 and few) or _has_no_scatter(X)
-    if share or not few:
-        return False
-    passes = 3.0 * k + 40  # products with X and X^T that Lanczos takes, as measured
-    by_products = passes * m * d * X.itemsize * 2 / 8e9
-    by_scatter = m * d * least / 1.5e11 + 10.0 * least**3 / 1e11
-    return by_products < by_scatter or least > _LARGEST_SCATTER
 
 
 def _implicit(rows: Rows, X: Any, n_components: Any, k: int, tol: float) -> Principal:

@@ -28,6 +28,11 @@ def shrink(S: Floats, amount: float) -> Floats:
     return (1 - amount) * S + amount * target * np.eye(len(S))
 
 
+def class_covariance_bytes(values: float) -> float:
+    """What estimating the covariance of a class of so many values takes."""
+    return 8.0 * 4 * values
+
+
 def class_covariances(
     rows: Rows, grouping: Grouping, priors: Floats, estimator: Any = None
 ) -> Floats:
@@ -36,7 +41,7 @@ def class_covariances(
     X, label = rows.X, np.searchsorted(grouping.classes, np.asarray(rows.target))
     largest = int(np.bincount(label).max()) * X.shape[1]
     require_memory(
-        8.0 * 4 * largest,
+        class_covariance_bytes(largest),
         f"Estimating the covariance of a class of {largest:,} values",
         "Use a fixed shrinkage, or fewer rows.",
     )

@@ -77,6 +77,11 @@ def classical_mds(
     return Scaling(lam, Z, GowerMap.from_eigenpairs(B.row_means, lam, V), B, pairs, V)
 
 
+def distances_bytes(m: int, k: int, itemsize: int, given: bool) -> float:
+    """The distances of m rows and k axes of them; 0 if they are `given`, and scaled in place."""
+    return 0.0 if given else itemsize * m * m + lanczos_bytes(m, k, itemsize)
+
+
 def _check_placing(values: dict[str, Any], sizes: Sizes) -> None:
     """New rows are placed by axes or by distances to the rows that are kept."""
     check_landmarks(values, sizes)
@@ -242,9 +247,7 @@ class ClassicalMDS(Embedding):
 
     def _count_landmarks(self, X: Array) -> LandmarkCount:
         m, k, itemsize = len(X), self.n_components, X.dtype.itemsize
-        # A matrix that was given is scaled where it is.
-        held = is_precomputed(self.metric)
-        needed = 0.0 if held else itemsize * m * m + lanczos_bytes(m, k, itemsize)
+        needed = distances_bytes(m, k, itemsize, is_precomputed(self.metric))
         return LandmarkCount.choose(
             m, k, self.n_landmarks, needed=needed, itemsize=itemsize, method="landmark MDS"
         )

@@ -272,13 +272,14 @@ noise_variance_, n_components_, n_features_in_, feature_names_in_
             if not self._buffer.fits(part.stop - part.start):
                 self._absorb()
                 self._buffer = BatchBuffer(X.shape[1], X.dtype)
-            self._buffer.add(X[part], None if weights is None else weights[part])
+            self._buffer.add(X[part], 1.0 if weights is None else weights[part])
 
     def _absorb(self) -> None:
         """The waiting rows into the moments."""
         if self._buffer is None or self._buffer.count == 0:
             return
-        X, weights = self._buffer.rows()
+        X, own = self._buffer.rows()
+        weights = None if (own == 1.0).all() else own
         k = int(self.n_components) if is_count(self.n_components) else X.shape[1]
         seen = add_batch(self._seen, X, weights, k)
         # Nothing is lost if add_batch is interrupted: the rows still wait.

@@ -32,19 +32,31 @@ def count_landmarks(
     """How many landmarks all pieces get, from what their geodesics need."""
     graph, sizes = connected.graph, [len(rows) for rows in connected.pieces]
     largest = max(sizes)
-    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
-    needed += geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
     if n_landmarks is not None and n_landmarks > max(k, largest):
         n_landmarks = None  # every row is one: that is the exact method
     return LandmarkCount.choose(
         sum(sizes) if n_landmarks is None else largest,
         k,
         n_landmarks,
-        needed=needed,
+        needed=isomap_bytes(sizes, k, itemsize, method, n_jobs),
         itemsize=itemsize,
         method="landmark Isomap",
-        held=2.0 * (graph.lengths.nbytes + graph.neighbours.nbytes),  # and its entries by tail
+        held=graph_bytes(len(graph.lengths)),
     )
+
+
+def isomap_bytes(
+    sizes: list[int], k: int, itemsize: int, method: str = "D", n_jobs: int | None = None
+) -> float:
+    """What the geodesics of pieces of these sizes and k axes of each need at their peak."""
+    largest = max(sizes)
+    needed = lanczos_bytes(largest, k, itemsize) + itemsize * sum(n * n for n in sizes)
+    return needed + geodesics_bytes(largest, itemsize, method, n_jobs) - itemsize * largest**2
+
+
+def graph_bytes(entries: float) -> float:
+    """A graph with so many entries (two for each edge), and its entries by tail."""
+    return 2.0 * (8 + 4) * entries
 
 
 def embed_by_landmarks(

@@ -57,17 +57,27 @@ def _solve(K: Floats, target: Floats) -> Floats:
         ) from None
 
 
+def preimage_bytes(m: int, d: int) -> float:
+    """What learning the pre-image on all m rows takes."""
+    return 8.0 * (2 * m * m + 3 * m * d)
+
+
 def learn_from_all(
     function: KernelFunction, Z: Floats, X: Array, alpha: float, n_jobs: int | None
 ) -> PreImage:
     """By the regression of X, about its mean, on Z."""
     m, d = X.shape
     advice = "Use low_rank with a rank: the pre-image is then learned on its pivots."
-    require_memory(8.0 * (2 * m * m + 3 * m * d), f"The pre-image of {m:,} rows", advice)
+    require_memory(preimage_bytes(m, d), f"The pre-image of {m:,} rows", advice)
     mean = X.mean(axis=0)
     K = function.matrix(Z, Z.dtype, n_jobs)
     K.flat[:: m + 1] += alpha
     return PreImage(function, Z, _solve(K, X - mean), mean)
+
+
+def pivots_bytes(r: int, d: int) -> float:
+    """What learning the pre-image on r pivots takes."""
+    return 8.0 * (3 * r * r + 3 * r * d + 2 * _ROWS * (r + d))
 
 
 @one_blas_thread()
@@ -76,8 +86,7 @@ def learn_from_some(
 ) -> PreImage:
     """By the same with kernels at the chosen rows only, fitted to all."""
     (m, d), r = X.shape, len(chosen)
-    needed = 8.0 * (3 * r * r + 3 * r * d + 2 * _ROWS * (r + d))
-    require_memory(needed, f"The pre-image on {r:,} pivots", "Use a lower rank.")
+    require_memory(pivots_bytes(r, d), f"The pre-image on {r:,} pivots", "Use a lower rank.")
     centres, mean = Z[chosen], X.mean(axis=0)
     left = alpha * function.between(centres, centres).astype(np.float64)
     right = np.zeros((r, d))

@@ -94,21 +94,16 @@ def solved_densely(m: int, k: int) -> bool:
 
 def choose_route(X: Any, k: int, low_rank: Any, copy: bool) -> str:
     """ "held", "computed" or "low rank" for k axes of the rows X, kept as a copy if `copy`."""
-    if not isinstance(low_rank, str):
-        return "low rank"
     if isinstance(X, DaskRows):
-        warn(Message("warn.kernel_far", m=f"{X.n_rows:,}"), ApproximationWarning)
+        if isinstance(low_rank, str):
+            warn(Message("warn.kernel_far", m=f"{X.n_rows:,}"), ApproximationWarning)
         return "low rank"
     m, itemsize = X.shape[0], X.dtype.itemsize
     kept = float(X.data.nbytes) if copy else 0.0
-    basis = lanczos_bytes(m, k, itemsize) + kept
-    work = _DENSE_BYTES * m * m + kept if solved_densely(m, k) else basis
-    needed = itemsize * m * m + work
-    if needed <= get_memory():
-        return "held"
-    if low_rank == "never":
-        require_memory(basis, f"A basis for {k} axes", "Ask for fewer axes.")
-        return "computed"
+    route = decide_route(m, k, itemsize, low_rank, kept)
+    if route != "low rank" or not isinstance(low_rank, str):
+        return route
+    needed = kernel_bytes("held", m, k, itemsize, kept)
     warn(
         f"the kernel of {m:,} rows and its eigenvectors need {show_bytes(needed)}, more than "
         "the memory budget: a factor of low rank is used (see approximation_; low_rank='never' "
@@ -118,6 +113,36 @@ def choose_route(X: Any, k: int, low_rank: Any, copy: bool) -> str:
     return "low rank"
 
 
+def kernel_bytes(route: str, m: int, k: int, itemsize: int, kept: float = 0.0) -> float:
+    """What k axes of the kernel of m rows need, if it is "held", or "computed" at each pass.
+
+    `kept`: bytes of the rows, if a copy of them is.
+    """
+    basis = lanczos_bytes(m, k, itemsize) + kept
+    if route == "computed":
+        return basis
+    return itemsize * m * m + (_DENSE_BYTES * m * m + kept if solved_densely(m, k) else basis)
+
+
+def decide_route(m: int, k: int, itemsize: int, low_rank: Any, kept: float) -> str:
+    """The route under the present budget."""
+    if not isinstance(low_rank, str):
+        return "low rank"
+    if kernel_bytes("held", m, k, itemsize, kept) <= get_memory():
+        return "held"
+    if low_rank == "never":
+        basis = kernel_bytes("computed", m, k, itemsize, kept)
+        require_memory(basis, f"A basis for {k} axes", "Ask for fewer axes.")
+        return "computed"
+    return "low rank"
+
+
+def given_bytes(m: int, k: int, itemsize: int, is_sparse: bool) -> float:
+    """What k axes of a kernel need that is given, and filled in if it is sparse."""
+    work = _DENSE_BYTES * m * m if solved_densely(m, k) else lanczos_bytes(m, k, itemsize)
+    return work + (float(itemsize * m * m) if is_sparse else 0.0)
+
+
 def given_kernel(X: Any, k: int, n_jobs: int | None) -> Array:
     """A precomputed kernel as a dense symmetric matrix: X itself where it is one."""
     m, itemsize = X.shape[0], X.dtype.itemsize
@@ -125,10 +150,9 @@ def given_kernel(X: Any, k: int, n_jobs: int | None) -> Array:
         raise InputError(
             f"Kernel matrix must be a square matrix. Input is a {m}x{X.shape[1]} matrix."
         )
-    work = _DENSE_BYTES * m * m if solved_densely(m, k) else lanczos_bytes(m, k, itemsize)
-    filled = float(itemsize * m * m) if sparse.issparse(X) else 0.0
+    needed = given_bytes(m, k, itemsize, sparse.issparse(X))
     advice = "Ask for fewer components, or give features instead of the kernel."
-    require_memory(filled + work, f"{k} axes of a kernel of {m:,} rows", advice)
+    require_memory(needed, f"{k} axes of a kernel of {m:,} rows", advice)
     return _symmetric_part(X.toarray() if sparse.issparse(X) else X, n_jobs)
 
 
@@ -150,10 +174,15 @@ def _symmetric_part(K: Array, n_jobs: int | None) -> Array:
     return np.asarray(S)
 
 
+def linear_bytes(m: int, d: int, k: int, itemsize: int) -> float:
+    """Axes and coordinates: found, in order, and the padded ones."""
+    return 3.0 * itemsize * (m + d) * k
+
+
 def linear_route(X: Any, k: int) -> FoundAxes:
     """phi(x) = x: the axes are PCA's, and V lam^(1/2) its projections."""
     m, d = X.shape
-    needed = 3.0 * X.dtype.itemsize * (m + d) * k  # found, in order, and the padded ones
+    needed = linear_bytes(m, d, k, X.dtype.itemsize)
     require_memory(needed, f"{k:,} axes of {m:,} rows", "Ask for fewer components.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfoldWarning)  # axes beyond the rank: zeros here

@@ -47,9 +47,25 @@ class LandmarkCount:
 
     count: int | None  # None: the exact method
     note: str | None  # for `approximation_`
+    needed: float = 0.0  # bytes of what was chosen, at its peak
 
     @classmethod
     def choose(
+        cls, m: int, k: int, n_landmarks: int | None, *, needed: float, method: str, **sizes: Any
+    ) -> LandmarkCount:
+        """What `decide` says, and a warning where the budget has decided for landmarks."""
+        found = cls.decide(m, k, n_landmarks, needed=needed, method=method, **sizes)
+        if n_landmarks is None and found.count is not None:
+            warn(
+                f"the distances between {m:,} rows need {show_bytes(needed)}, and the memory "
+                f"budget is {show_bytes(get_memory())}: {method} with {found.count} landmarks is "
+                "used (see approximation_; n_landmarks sets their number).",
+                ApproximationWarning,
+            )
+        return found
+
+    @classmethod
+    def decide(
         cls,
         m: int,
         k: int,
@@ -61,24 +77,25 @@ class LandmarkCount:
         held: float = 0.0,
         per_pair: float = 48.0,
     ) -> LandmarkCount:
-        """The count for m rows and k axes.
+        """The count for m rows and k axes under the present budget.
 
         `held` is memory that is in use whatever the count, `itemsize` that of a distance to a
         landmark (0 if those of all rows are not kept), `per_pair` what is needed for each pair of
         landmarks (their distances and all eigenvalues), and `method` what the result is called.
         """
         note = f"{method}: {{}} landmarks of {m:,} rows"
+        fixed = held + 24.0 * m * (k + _EXTRA_AXES)  # coordinates, before and after their rotation
         if n_landmarks is not None:
             if not k < n_landmarks <= m:
                 raise InputError(
                     f"n_landmarks={n_landmarks}: there must be more than n_components={k}, and at "
                     f"most the {m} rows."
                 )
-            return cls(int(n_landmarks), note.format(int(n_landmarks)))
+            pairs = per_pair * n_landmarks**2 + itemsize * m * n_landmarks
+            return cls(int(n_landmarks), note.format(int(n_landmarks)), fixed + pairs)
         budget = get_memory()
         if needed + held <= budget:
-            return cls(None, None)
-        fixed = held + 24.0 * m * (k + _EXTRA_AXES)  # coordinates, before and after their rotation
+            return cls(None, None, needed + held)
         require_memory(
             fixed + itemsize * m * (k + 2),
             f"{method} of {m:,} rows with the fewest landmarks ({k + 2})",
@@ -88,13 +105,10 @@ class LandmarkCount:
         slope, left = itemsize * m, 0.8 * (budget - fixed)  # the rest is for tiles
         most = (np.sqrt(slope**2 + 4 * per_pair * left) - slope) / (2 * per_pair)
         count = max(k + 2, min(MOST_LANDMARKS, m, int(most)))
-        warn(
-            f"the distances between {m:,} rows need {show_bytes(needed)}, and the memory budget is "
-            f"{show_bytes(budget)}: {method} with {count} landmarks is used (see approximation_; "
-            "n_landmarks sets their number).",
-            ApproximationWarning,
+        pairs = per_pair * count**2 + itemsize * m * count
+        return cls(
+            count, f"{note.format(count)} (memory budget {show_bytes(budget)})", fixed + pairs
         )
-        return cls(count, f"{note.format(count)} (memory budget {show_bytes(budget)})")
 
 
 def spread_landmarks(

@@ -41,9 +41,10 @@ from sklearn.utils.validation import check_is_fitted
 from nearfold.blocks import is_streamed
 from nearfold.errors import InputError
 from nearfold.linalg import (
+    BatchBuffer,
     Moments,
     axis_signs,
-    batch_moments,
+    class_moments,
     combine_moments,
     require_scatter_memory,
     thin_svd,
@@ -55,7 +56,7 @@ from nearfold.methods.lazy_results import LazyResults
 from nearfold.methods.linear_scores import LinearScores, LinearScoresMixin, nearest_mean_scores
 from nearfold.methods.principal_components import project_rows
 from nearfold.methods.reduction import COLUMNS, Reduction
-from nearfold.notation import Floats
+from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, reporting
 from nearfold.state import Sizes, array, flag, labels, nested, optional, require, text
 
@@ -220,6 +221,10 @@ class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin
         "verbose": ["verbose"],
     }
 
+    # Waiting rows and their classes, and the moments of those absorbed.
+    _buffer: BatchBuffer | None = None
+    _moments: Moments | None = None
+
     def __init__(
         self,
         solver: str = "svd",
@@ -255,7 +260,7 @@ class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin
         choice = self._choice()
         if is_streamed(X):
             choice.require_pooled("a file")
-        self._moments: Moments | None = None
+        self._moments = self._buffer = None
         with reporting(self.verbose):
             rows, self.classes_, counts = open_labelled(self, X, y)
             pi = class_priors(self.priors, counts)
@@ -273,20 +278,49 @@ class LinearDiscriminantAnalysis(LazyResults, LinearScoresMixin, ClassifierMixin
         The result is that of `fit` on all rows so far; it is computed when first read.
         """
         self._choice().require_pooled("partial_fit")
-        before: Moments | None = self.__dict__.get("_moments")
-        known = None if before is None else self.classes_
+        first = self._moments is None and self._buffer is None
+        known = None if first else self.classes_
         X, label, self.classes_ = open_batch(self, X, y, known, classes)
-        if before is None:
+        if first:
             self._dtype = X.dtype.name
             self._check_size()
-        fresh = batch_moments(X, label, len(self.classes_))
-        with one_blas_thread():
-            self._moments = fresh if before is None else combine_moments(before, fresh)
+        self._take(X, label)
         self._outdate()
         return self
 
+    def _take(self, X: Array, label: Ints) -> None:
+        """A batch into the buffer, or into the moments if it is larger."""
+        if self._buffer is None or self._buffer.X.dtype != X.dtype:
+            self._absorb()
+            self._buffer = BatchBuffer(X.shape[1], X.dtype, label.dtype)
+        if not self._buffer.fits(len(X)):
+            self._absorb()
+        if self._buffer.fits(len(X)):
+            self._buffer.add(X, label)
+        else:
+            self._add(X, label)
+
+    def _absorb(self) -> None:
+        """The waiting rows into the moments."""
+        if self._buffer is not None and self._buffer.count > 0:
+            self._add(*self._buffer.rows())
+            self._buffer.count = 0  # nothing is lost by an interruption: the rows still wait
+
+    def _add(self, X: Array, label: Ints) -> None:
+        before, fresh = self._moments, class_moments(X, label, len(self.classes_))
+        with one_blas_thread():
+            self._moments = fresh if before is None else combine_moments(before, fresh)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copied or stored model holds moments, not waiting rows."""
+        self._absorb()
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_buffer", None)
+        return state
+
     def _finish(self) -> None:
         """Axes and classifier from the moments of the batches."""
+        self._absorb()
         assert self._moments is not None
         moments = self._moments
         if int((moments.count > 0).sum()) < 2:

@@ -64,24 +64,34 @@ def asked_landmarks(m: int, k: int, count: int, seed: Any) -> Landmarks:
     return Landmarks(draw(m, count, seed), _WORD.format(count, m))
 
 
-def landmarks_for_memory(X: Array, k: int, axes: int, method: str, seed: Any) -> Landmarks:
-    """As many landmarks as fit the memory budget, if all rows do not."""
-    m, budget = len(X), get_memory()
-    needed = lle_bytes(m, k, method)
-    if needed <= budget:
-        return Landmarks()
-    each = lle_bytes(1, k, method) + X.dtype.itemsize * X.shape[1]
-    fixed = 2.0 * X.dtype.itemsize * m * axes  # coordinates of all rows, and of those being placed
+def landmark_bytes(
+    m: int, d: int, itemsize: int, k: int, axes: int, method: str
+) -> tuple[float, float]:
+    """What LLE of landmarks of m rows holds, whatever their number, and for each of them."""
+    fixed = 2.0 * itemsize * m * axes  # coordinates of all rows, and of those being placed
+    return fixed, lle_bytes(1, k, method) + itemsize * d
+
+
+def count_for_memory(m: int, d: int, itemsize: int, k: int, axes: int, method: str) -> int | None:
+    """How many landmarks fit the memory budget; None: all rows do."""
+    budget = get_memory()
+    if lle_bytes(m, k, method) <= budget:
+        return None
+    fixed, each = landmark_bytes(m, d, itemsize, k, axes, method)
     least = 2 * (k + 1)
     what = f"LLE of {m:,} rows with the fewest landmarks ({least})"
     require_memory(fixed + each * least, what, "Use fewer rows, and transform the others.")
-    count = min(m, MOST_LANDMARKS, max(least, int(0.8 * (budget - fixed) / each)))
-    warn(
-        Message(
-            "warn.lle_memory", m=m, n=count, needed=show_bytes(needed), budget=show_bytes(budget)
-        ),
-        ApproximationWarning,
-    )
+    return min(m, MOST_LANDMARKS, max(least, int(0.8 * (budget - fixed) / each)))
+
+
+def landmarks_for_memory(X: Array, k: int, axes: int, method: str, seed: Any) -> Landmarks:
+    """As many landmarks as fit the memory budget, if all rows do not."""
+    (m, d), budget = X.shape, get_memory()
+    count = count_for_memory(m, d, X.dtype.itemsize, k, axes, method)
+    if count is None:
+        return Landmarks()
+    sizes = {"needed": show_bytes(lle_bytes(m, k, method)), "budget": show_bytes(budget)}
+    warn(Message("warn.lle_memory", m=m, n=count, **sizes), ApproximationWarning)
     note = f"{_WORD.format(count, m)} (memory budget {show_bytes(budget)})"
     return Landmarks(draw(m, count, seed), note)
 

@@ -269,21 +269,21 @@ class MDS(Embedding):
         return self.metric if isinstance(self.metric, bool) else bool(self.metric_mds)
 
     def _count_landmarks(self, X: Array) -> int | None:
-        m = len(X)
-        # A float64 matrix that was given is scaled where it is.
-        held = is_precomputed(self._metric()) and X.dtype == np.float64
-        per_pair = (0.0 if held else 8.0) + (0.0 if self._is_metric() else _NON_METRIC_BYTES)
         chosen = LandmarkCount.choose(
-            m,
-            self.n_components,
-            self.n_landmarks,
-            needed=1.1 * per_pair * m * m,
-            itemsize=0,
-            method="landmark MDS",
-            per_pair=24.0 + (0.0 if self._is_metric() else _NON_METRIC_BYTES),
+            len(X), self.n_components, self.n_landmarks, **self.landmark_sizes(len(X), X.dtype)
         )
         self.approximation_ = chosen.note
         return chosen.count
+
+    def landmark_sizes(self, m: int, dtype: Any) -> dict[str, Any]:
+        """What `LandmarkCount` takes to decide for m rows: bytes needed, of all and per pair."""
+        # A float64 matrix that was given is scaled where it is.
+        held = is_precomputed(self._metric()) and dtype == np.float64
+        order = 0.0 if self._is_metric() else _NON_METRIC_BYTES
+        needed = 1.1 * ((0.0 if held else 8.0) + order) * m * m
+        return {
+            "needed": needed, "itemsize": 0, "method": "landmark MDS", "per_pair": 24.0 + order
+        }  # fmt: skip
 
     def _dissimilarities(self, count: int | None) -> Floats:
         measure = self._measure()

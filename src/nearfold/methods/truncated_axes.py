@@ -27,6 +27,13 @@ _SMALL = 2**20  # bytes: work space that no budget counts
 _COPIES = 4  # of axes and rows, that an SVD holds
 
 
+def keeps_axes_only(d: int, truncate: str) -> bool:
+    """Whether axes are kept between batches, not the scatter of d features."""
+    if truncate == "auto":
+        return scatter_bytes(d) > get_memory()
+    return truncate == "always"
+
+
 def truncation_note(d: int, truncate: str) -> str | None:
     """What is approximated if only axes are kept, not the scatter of d features; else None.
 
@@ -36,9 +43,9 @@ def truncation_note(d: int, truncate: str) -> str | None:
         require_scatter_memory(d)
     if truncate == "always":
         return "only the leading axes are kept between batches (truncate)"
-    needed = scatter_bytes(d)
-    if needed <= get_memory():
+    if not keeps_axes_only(d, truncate):
         return None
+    needed = scatter_bytes(d)
     note = (
         f"only the leading axes are kept between batches: the scatter of {d} features "
         f"would need {show_bytes(needed)} (memory budget {show_bytes(get_memory())})"
@@ -51,18 +58,28 @@ def truncation_note(d: int, truncate: str) -> str | None:
     return note
 
 
+def axes_kept(d: int, n_components: Any) -> int:
+    """How many axes are kept between batches."""
+    return int(n_components) if is_count(n_components) else min(d, _MOST_MERGED)
+
+
+def merge_bytes(d: int, k: int) -> float:
+    """What merging a batch into k axes of d columns takes."""
+    return 8.0 * _COPIES * (k + max(k, _ROWS_MERGED) + 1) * d
+
+
 def merge_batch(
     merged: Principal | None, X: Array, weights: Floats | None, n_components: Any, note: str
 ) -> Principal:
     """The axes so far (None: there are none yet) and one more batch."""
     d = X.shape[1]
-    k = int(n_components) if is_count(n_components) else min(d, _MOST_MERGED)
+    k = axes_kept(d, n_components)
     if merged is None:
         none, empty = np.zeros(0), np.zeros((0, d))
         merged = Principal(none, empty, 0.0, np.zeros(d), 0.0, 0, "merged", note)
     # An SVD of b rows costs b^2 d, so fewer rows at a time cost less, down to about k.
     rows = max(k, _ROWS_MERGED)
-    needed = 8.0 * _COPIES * (k + rows + 1) * d
+    needed = merge_bytes(d, k)
     if needed > _SMALL:
         require_memory(needed, f"Merging {k} axes of {d:,} columns", "Ask for fewer components.")
     for part in spans(len(X), rows):

@@ -47,6 +47,7 @@ from nearfold.optim import warn_unless_converged
 from nearfold.run import random_state
 from nearfold.state import array
 
+MATRICES, TABLES = 46, 6  # (d, d) and (n, d) that the solver holds at its peak
 _SAMPLE = 1500  # points whose distances give the bounds: about a million pairs
 _CANDIDATES = 6000  # points of which these are drawn, without repeats
 
@@ -208,7 +209,7 @@ class ITML(PairsMixin, MahalanobisMetric):
 
     def learn(self: Any, pairs: Tuples) -> None:
         """Find the metric nearest to the prior that keeps the bounds of these pairs."""
-        require_matrices("ITML", pairs.X.shape[1], 46, len(pairs.rows), 6)
+        require_matrices("ITML", pairs.X.shape[1], MATRICES, len(pairs.rows), TABLES)
         refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
         if self.bounds_ is None:

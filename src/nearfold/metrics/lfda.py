@@ -36,7 +36,6 @@ of subtracting it; with both corrected it agrees with ours to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -66,16 +65,23 @@ _CELLS = 2**20  # of the affinities, held by one task
 _FEW = 2**20  # products for all distances in a class: fewer are done before an index is built
 _MOST_WORK = 2**40  # products for the affinities of all pairs in a class: a minute or two
 _PER_PAIR = 100  # products that take as long as the exponential of one affinity
+_CLOSE = 1e-4  # of the largest |x|^2: a square of scales for which a product is accurate enough
 EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 
 
-def local_scales(X: Floats, k: int) -> Floats:
-    """sigma (m_c,) of the rows of one class; 0 only if they are all equal."""
+def local_scales(X: Floats, k: int, product: Floats | None = None) -> Floats:
+    """sigma (m_c,) of the rows of one class; 0 only if they are all equal.
+
+    `product`: their squared distances from a product, for where its error does not count.
+    """
     if len(X) < 2:
         return np.zeros(len(X))
     k = min(k, len(X) - 1)
     if len(X) * X.size <= _FEW:
-        sigma = np.sqrt(np.partition(cdist(X, X, "sqeuclidean"), k, axis=1)[:, k])
+        kth = np.zeros(1) if product is None else np.partition(product, k, axis=1)[:, k]
+        if not kth.min() > _CLOSE * square_norms(X).max():
+            kth = np.partition(cdist(X, X, "sqeuclidean"), k, axis=1)[:, k]
+        sigma = np.sqrt(kth)
     else:
         sigma = build_index(X, k_hint=k).nearest(None, k)[0][:, -1]
     copies = sigma == 0
@@ -87,39 +93,44 @@ def local_scales(X: Floats, k: int) -> Floats:
     return np.asarray(sigma, dtype=np.float64)
 
 
-def affinities(X: Floats, square: Floats, sigma: Floats, rows: slice) -> Floats:
-    """Some rows of A, of one class."""
-    if sigma[rows].min() * sigma.min() > 1e-4 * square.max():
-        D2 = squared_distances(X[rows], X, square[rows], square)
-    else:  # beside scales as small as these the error of the product would count
+def affinities(
+    X: Floats, square: Floats, sigma: Floats, rows: slice, product: Floats | None = None
+) -> Floats:
+    """Some rows of A, of one class; they take the place of `product`, if that is given."""
+    D2 = product
+    if not sigma[rows].min() * sigma.min() > _CLOSE * square.max():
+        # Beside scales as small as these the error of a product would count.
         D2 = cdist(X[rows], X, "sqeuclidean")
+    elif D2 is None:
+        D2 = squared_distances(X[rows], X, square[rows], square)
     D2 /= -sigma[rows, None]
     D2 /= sigma
     np.minimum(D2, 0.0, out=D2)
     return np.asarray(np.exp(D2, out=D2))
 
 
-def scatter_of_rows(X: Floats, square: Floats, sigma: Floats, rows: slice) -> tuple[Floats, float]:
+def scatter_of_rows(
+    X: Floats, square: Floats, sigma: Floats, rows: slice, product: Floats | None = None
+) -> tuple[Floats, float]:
     """The contribution of some rows to G_c, and the sum of their affinities."""
-    A = affinities(X, square, sigma, rows)
+    A = affinities(X, square, sigma, rows, product)
     own, degree = X[rows], A.sum(axis=1)
     return own.T @ (degree[:, None] * own - A @ X), float(degree.sum())
 
 
-def local_scatter(X: Floats, sigma: Floats) -> tuple[Floats, float]:
+def local_scatter(X: Floats, sigma: Floats, product: Floats | None = None) -> tuple[Floats, float]:
     """G_c of the centred rows of one class, and the sum of A."""
     m, d = X.shape
     if sigma.max(initial=0.0) == 0:
         return np.zeros((d, d)), 0.0
+    square = square_norms(X)
     blocks = spans(m, max(1, _CELLS // m))
-    task = partial(scatter_of_rows, X, square_norms(X), sigma)
-    parts: Iterator[tuple[Floats, float]]
     if len(blocks) == 1:  # a small class is not worth a pool
-        parts = map(task, blocks)
-    else:
-        parts = map_in_order(task, blocks, label="affinities", total=len(blocks))
+        G, total = scatter_of_rows(X, square, sigma, blocks[0], product)
+        return (G + G.T) / 2, total
+    task = partial(scatter_of_rows, X, square, sigma)
     G, total = np.zeros((d, d)), 0.0
-    for part, weight in parts:
+    for part, weight in map_in_order(task, blocks, label="affinities", total=len(blocks)):
         G, total = G + part, total + weight
     return (G + G.T) / 2, total
 
@@ -132,7 +143,9 @@ def local_scatters(Z: Floats, label: Ints, k: int) -> tuple[Floats, Floats, floa
         X = Z[label == c]
         m_c, mu_c = len(X), X.mean(axis=0)
         X -= mu_c
-        G, total = local_scatter(X, local_scales(X, k))
+        # Of a small class one product gives the scales and the affinities.
+        product = squared_distances(X, X) if m_c * X.size <= _FEW else None
+        G, total = local_scatter(X, local_scales(X, k, product), product)
         S_w += G / m_c
         weight += total / m_c
         S_b += (1 / m - 1 / m_c) * G + (1 - m_c / m) * (X.T @ X) + m_c * np.outer(mu_c, mu_c)
@@ -167,6 +180,18 @@ def map_of_axes(lam: Floats, phi: Floats, embedding_type: str) -> Floats:
     if embedding_type == "orthonormalized":
         return np.asarray(qr(phi, mode="economic")[0].T)
     return np.asarray(phi.T)
+
+
+def most_rows(sizes: Ints, d: int) -> int:
+    """How many rows of classes of these sizes are learned from, unless `max_samples` says so."""
+    m, work = int(sizes.sum()), float(np.sum(sizes.astype(np.float64) ** 2)) * (d + _PER_PAIR)
+    return m if work <= _MOST_WORK else int(m * (_MOST_WORK / work) ** 0.5)
+
+
+def lfda_bytes(m: int, d: int, most: int) -> float:
+    """What LFDA of m rows and d columns holds, if the largest class has `most` rows."""
+    tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
+    return 8.0 * (2 * m * d + 3 * tasks * max(_CELLS, most) * (most > 1) + 6 * d * d)
 
 
 class LFDA(MahalanobisMetric):
@@ -258,8 +283,7 @@ class LFDA(MahalanobisMetric):
 
     def _learning_rows(self, X: Array, label: Ints) -> LearningRows:
         m, d = X.shape
-        work = float(np.sum(np.bincount(label).astype(np.float64) ** 2)) * (d + _PER_PAIR)
-        most = m if work <= _MOST_WORK else int(m * (_MOST_WORK / work) ** 0.5)
+        most = most_rows(np.bincount(label), d)
         if m <= (most if self.max_samples is None else self.max_samples):
             return LearningRows(np.arange(m))  # in their order: sorting costs more than small fits
         return choose_rows(
@@ -282,9 +306,8 @@ class LFDA(MahalanobisMetric):
     def _require(self, X: Array, label: Ints) -> None:
         m, d = X.shape
         most = int(np.bincount(label).max())
-        tasks = min(2 * thread_count(None), max(1, most * most // _CELLS))
         require_memory(
-            8.0 * (2 * m * d + 3 * tasks * max(_CELLS, most) * (most > 1) + 6 * d * d),
+            lfda_bytes(m, d, most),
             f"LFDA of {m:,} rows and {d:,} columns",
             "Reduce the columns with PCA first, or give fewer rows.",
         )

@@ -74,6 +74,11 @@ from nearfold.run import one_blas_thread, random_state, reporting
 _MOST_ROWS = 100_000  # compared in all pairs: some minutes
 
 
+def most_rows(max_samples: int | None) -> int:
+    """How many rows are learned from, about."""
+    return _MOST_ROWS if max_samples is None else max_samples
+
+
 def learn_map(
     X: Array, starts: Ints, L: Floats, k: int, mu: float, penalty: float, **options: Any
 ) -> OptimizationResult:

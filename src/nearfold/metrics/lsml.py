@@ -86,6 +86,7 @@ def learn_map(
     return result, result.x @ C.T
 
 
+MATRICES, TABLES = 46, 9  # (d, d) and (n, d) that the solver holds at its peak
 _SHARED: dict[str, Any] = {**DRAWN, "tol": POSITIVE, "max_iter": COUNT, "prior": PRIOR}
 _STATE = MahalanobisMetric.fitted_state.extended(
     _optional=("classes_",), w_=array("q", least=0), **RECORDED, **CLASSES
@@ -162,7 +163,7 @@ class LSML(QuadrupletsMixin, MahalanobisMetric):
 
     def learn(self: Any, quadruplets: Tuples, weights: Any = None) -> None:
         """Find the metric of least squared residuals for these quadruplets."""
-        require_matrices("LSML", quadruplets.X.shape[1], 46, len(quadruplets.rows), 9)
+        require_matrices("LSML", quadruplets.X.shape[1], MATRICES, len(quadruplets.rows), TABLES)
         self.w_ = check_quadruplet_weights(weights, len(quadruplets.rows))
         refuse_extreme_spread(quadruplets.X)
         prior = initial_metric(quadruplets.X, self.prior, random_state(self.random_state))

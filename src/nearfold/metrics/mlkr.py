@@ -56,6 +56,11 @@ _MOST_WORK = 3e12  # products of all pairs in a hundred steps: some minutes
 _LEAST_ROWS = 10_000  # that are always compared in all pairs
 
 
+def most_rows(r: int, max_iter: int) -> int:
+    """How many rows are learned from, unless `max_samples` says so."""
+    return max(_LEAST_ROWS, int((_MOST_WORK / (r + 8) / min(max_iter, 100)) ** 0.5))
+
+
 def residuals(X: Array, y: Array, L: Floats) -> tuple[float, Floats]:
     """f(L) and its gradient."""
     f, G = soft_neighbors(project(X, L), Regression(y))
@@ -170,7 +175,7 @@ class MLKR(MahalanobisMetric):
                 f"Input y contains NaN or inf (first in row {np.argmin(np.isfinite(y))})."
             )
         zero = np.zeros(len(X), dtype=np.int64)
-        most = max(_LEAST_ROWS, int((_MOST_WORK / (r + 8) / min(self.max_iter, 100)) ** 0.5))
+        most = most_rows(r, self.max_iter)
         chosen = choose_rows(
             order_by_value(X, zero), np.array([0, len(X)]), self.max_samples, most, 2,
             self.random_state, "MLKR",

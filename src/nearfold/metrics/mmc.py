@@ -62,6 +62,8 @@ from nearfold.notation import Array, Floats
 from nearfold.run import one_blas_thread, random_state
 from nearfold.state import nested
 
+TABLES = 5  # (n, d), that the solver holds at its peak
+
 
 def smoothing_pairs(S: Floats, D: Floats, smoothing: float) -> Floats:
     """Differences in one column each, which give every column a weight when M is diagonal.
@@ -87,7 +89,12 @@ def starting_metric(points: Array, init: Any, random: Any) -> Floats:
 def require_pairs(pairs: Tuples) -> None:
     """Raise unless the solver's matrices fit the memory budget."""
     d = pairs.X.shape[1]
-    require_matrices("MMC", d, 12 + 45 * min(COLUMNS, d) / d, len(pairs.rows), 5)
+    require_matrices("MMC", d, matrices_held(d), len(pairs.rows), TABLES)
+
+
+def matrices_held(d: int) -> float:
+    """How many (d, d) matrices the solver holds at its peak."""
+    return 12 + 45 * min(COLUMNS, d) / d
 
 
 def learn_metric(

@@ -41,7 +41,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
 
 from nearfold.blocks import DaskRows, as_rows
@@ -258,15 +258,12 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         self.random_state_ = random_state(self.random_state)
         with reporting(self.verbose):
             before = vars(self).get("components_") if self.warm_start else None
-            self.solver_ = self._choose_solver(X, m, r)
+            self.solver_, compared = self._solver_for(X, m, r)
             if self.solver_ == "stochastic" and m > _PASS:
                 X = FarRows(as_rows(X), label, _PASS, self.random_state_)
                 L = initial_map(init, X.X, X.y, r, self.random_state_, before)
             else:
                 L = initial_map(init, X, label, r, self.random_state_, before)
-            compared = m
-            if self.solver_ == "stochastic" and self.n_candidates is not None:
-                compared = min(compared, max(_SAMPLE, self.n_candidates + self.batch_size))
             require_blocks(compared, len(L), dtype.itemsize, "NCA")
             with one_blas_thread():
                 ended = self._solve(X, label, L)
@@ -281,14 +278,28 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         )
         return self
 
-    def _choose_solver(self, X: Any, m: int, r: int) -> str:
-        far = isinstance(X, DaskRows)
-        if far and self.solver == "lbfgs":
+    def choose_solver(self, m: int, r: int) -> tuple[str, int]:
+        """The solver for m rows and r dimensions, and how many rows it compares in all pairs."""
+        solver, work = self.solver, float(m) ** 2 * (r + 8) * self.max_iter
+        if solver == "auto":
+            solver = "stochastic" if work > _MOST_WORK else "lbfgs"
+        if solver == "stochastic" and self.n_candidates is not None:
+            return solver, min(m, max(_SAMPLE, self.n_candidates + self.batch_size))
+        return solver, m
+
+    def rows_of_passes(self, m: int) -> int:
+        """How many rows the passes over batches see, those seen again counted again."""
+        return self.n_epochs * min(m, _PASS)
+
+    def _solver_for(self, X: Any, m: int, r: int) -> tuple[str, int]:
+        """The same for the rows X, which stay on a cluster if they are many there."""
+        if not isinstance(X, DaskRows):
+            return self.choose_solver(m, r)
+        if self.solver == "lbfgs":
             raise InputError(Message("cluster.lbfgs", most=f"{_PASS:,}"))
-        work = float(m) ** 2 * (r + 8) * self.max_iter
-        if self.solver == "auto":
-            return "stochastic" if far or work > _MOST_WORK else "lbfgs"
-        return self.solver
+        batches = clone(self).set_params(solver="stochastic")
+        found: tuple[str, int] = batches.choose_solver(m, r)
+        return found
 
     def _solve(self, X: Any, label: Ints, L: Floats) -> OptimizationResult:
         m = len(label)

@@ -67,7 +67,16 @@ def augmented(Z: Array) -> tuple[Array, Array]:
 
 
 def require_blocks(m: int, r: int, itemsize: int, what: str, pairs: float = 0) -> None:
-    """Raise unless the buffers of a pass over all pairs of m rows of r values fit the budget.
+    """Raise unless a pass over all pairs of m rows of r values fits the budget."""
+    require_memory(
+        blocks_bytes(m, r, itemsize, pairs),
+        f"{what} of {m:,} rows in {r:,} dimensions",
+        "Fit a sample of the rows, or lower n_components.",
+    )
+
+
+def blocks_bytes(m: int, r: int, itemsize: int, pairs: float = 0) -> float:
+    """The buffers of a pass over all pairs of m rows of r values.
 
     `pairs`: those listed besides, twice while a list is renewed.
     """
@@ -75,11 +84,7 @@ def require_blocks(m: int, r: int, itemsize: int, what: str, pairs: float = 0) -
     # Per thread a block of distances, the same in float32, and a mask; tables of Z's shape: the
     # rows, what products need of them, sums, and the results of tasks that wait to be added.
     buffers = threads * block_size(m) * (itemsize + 5.0) * m
-    require_memory(
-        buffers + itemsize * (12.0 + 2 * threads) * m * (r + 1) + 2 * 8.0 * pairs,
-        f"{what} of {m:,} rows in {r:,} dimensions",
-        "Fit a sample of the rows, or lower n_components.",
-    )
+    return buffers + itemsize * (12.0 + 2 * threads) * m * (r + 1) + 2 * 8.0 * pairs
 
 
 def groups_of(label: Ints) -> tuple[Ints, Ints]:

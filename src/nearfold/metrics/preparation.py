@@ -65,6 +65,10 @@ def check_rank(n_components: Any, d: int) -> int | None:
 def require_matrices(name: str, d: int, matrices: float, n: int = 0, tables: float = 0) -> None:
     """Raise unless `matrices` (d, d) and `tables` (n, d) of float64 fit the memory budget."""
     what = f"{name} of {d:,} columns" + (f" and {n:,} tuples" if n else "")
-    require_memory(
-        8.0 * d * (matrices * d + tables * n), what, "Reduce the columns with PCA first."
-    )
+    needed = matrices_bytes(d, matrices, n, tables)
+    require_memory(needed, what, "Reduce the columns with PCA first.")
+
+
+def matrices_bytes(d: int, matrices: float, n: int = 0, tables: float = 0) -> float:
+    """What `matrices` (d, d) and `tables` (n, d) of float64 take."""
+    return 8.0 * d * (matrices * d + tables * n)

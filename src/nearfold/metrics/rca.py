@@ -39,7 +39,15 @@ from nearfold.blocks import ArrayRows, Block, Rows, is_streamed
 from nearfold.errors import InputError, warn
 from nearfold.inputs import refuse_bad_sums
 from nearfold.linalg import combine_triangles, require_scatter_memory, thin_svd
-from nearfold.linalg.moments import Grouping, Moments, table_moments, table_spread
+from nearfold.linalg.moments import (
+    Grouping,
+    Moments,
+    Workspaces,
+    combine_moments,
+    combine_spreads,
+    moments_of_block,
+    spread_of_block,
+)
 from nearfold.messages import Message
 from nearfold.methods.labelled_rows import count_labels, open_labelled
 from nearfold.metrics.drawing import draw_chunks
@@ -48,9 +56,16 @@ from nearfold.metrics.mahalanobis import MahalanobisMetric
 from nearfold.metrics.parameters import CLASSES, COMMON, COUNT
 from nearfold.metrics.preparation import check_rank
 from nearfold.metrics.tuples import read_points
-from nearfold.metrics.whitening import centred_factor, rounding_of_rows, whiten_factor
+from nearfold.metrics.whitening import (
+    centred_factor,
+    largest_of_block,
+    rounding_at,
+    whiten_factor,
+)
 from nearfold.notation import Array, Floats, Ints
 from nearfold.run import one_blas_thread, random_state
+
+Sums = tuple[tuple[float, Floats, float], Floats, Moments]
 
 
 def count_chunklets(rows: Rows) -> tuple[Array, Ints]:
@@ -79,12 +94,11 @@ class Chunklets(Grouping):
         return number, None if member.all() else member.astype(np.float64)
 
 
-def discriminate(A: Floats, R: Floats, n_components: int | None) -> Floats:
-    """L (r, d) with M = L^T L: all of A, or its directions in which rows of factor R vary most."""
+def discriminate(A: Floats, within: Moments, n_components: int | None) -> Floats:
+    """L (r, d) with M = L^T L: all of A, or its directions in which the rows vary most."""
     if n_components is None or n_components >= A.shape[1]:
         return np.asarray(A.T)  # A A^T = C^{-1}
-    with one_blas_thread():
-        V = thin_svd(R @ A, "the whitened rows")[2][:n_components]
+    V = thin_svd(between_factor(within) @ A, "the whitened rows")[2][:n_components]
     return np.asarray(V @ A.T)
 
 
@@ -98,10 +112,10 @@ def learn_from_chunklets(rows: Rows, names: Array, n_components: Any) -> Floats:
             "be found from at least two chunklets; there is one."
         )
     require_scatter_memory(d)
-    n, mean, total = table_spread(rows)
+    of_block = partial(sums_of_block, grouping=Chunklets(names), spaces=Workspaces())
+    (n, mean, total), largest, within = rows.combined(of_block, combine_sums, label="scatter")
     refuse_bad_sums(rows, total)
-    within = table_moments(rows, np.float64, grouping=Chunklets(names), factor=True)
-    rounding = rounding_of_rows(rows)
+    rounding = rounding_at(largest, rows.dtype)
     A = whiten_factor(within.triangle(), within.count.sum(), rounding)
     if A.shape[1] == 0:
         raise InputError("within every chunklet all rows are equal: there is no spread to use.")
@@ -109,7 +123,18 @@ def learn_from_chunklets(rows: Rows, names: Array, n_components: Any) -> Floats:
         varies = whiten_factor(centred_factor(rows, mean, "RCA"), n, rounding).shape[1]
         if varies > A.shape[1]:
             warn(Message("warn.rca_lost", n=varies - A.shape[1], of=d))
-    return discriminate(A, between_factor(within), n_components)
+    return discriminate(A, within, n_components)
+
+
+def sums_of_block(block: Block, grouping: Grouping, spaces: Workspaces) -> Sums:
+    """Spread and largest magnitudes of the rows of one block, and their moments in chunklets."""
+    within = moments_of_block(block, np.float64, grouping, factor=True, spaces=spaces)
+    return spread_of_block(block), largest_of_block(block), within
+
+
+def combine_sums(a: Sums, b: Sums) -> Sums:
+    """The same for the rows of both."""
+    return combine_spreads(a[0], b[0]), np.maximum(a[1], b[1]), combine_moments(a[2], b[2])
 
 
 def between_factor(within: Moments) -> Floats:
@@ -167,7 +192,9 @@ class RCA(MahalanobisMetric):
         given = X if is_streamed(X) and self.preprocessor is None else read_points(self, X)
         rows, _, _ = open_labelled(self, given, y)
         self.classes_, _ = count_chunklets(rows)
-        self._set_map(learn_from_chunklets(rows, self.classes_, self.n_components), rows.dtype)
+        with one_blas_thread():
+            L = learn_from_chunklets(rows, self.classes_, self.n_components)
+            self._set_map(L, rows.dtype)
         return self
 
 
@@ -230,9 +257,11 @@ class RCA_Supervised(MahalanobisMetric):
         X, label = read_labels(self, X, y, skip_unlabelled=True)
         n_chunks = self._count_chunks(label)
         random = random_state(self.random_state)
-        chunk = draw_chunks(X, label, n_chunks, self.chunk_size, random)
-        rows = ArrayRows(X).with_target(chunk)
-        self._set_map(learn_from_chunklets(rows, np.arange(n_chunks), self.n_components), X.dtype)
+        with one_blas_thread():  # once, instead of for every step of a small fit
+            chunk = draw_chunks(X, label, n_chunks, self.chunk_size, random)
+            rows = ArrayRows(X).with_target(chunk)
+            L = learn_from_chunklets(rows, np.arange(n_chunks), self.n_components)
+            self._set_map(L, X.dtype)
         return self
 
     def _count_chunks(self, label: Ints) -> int:

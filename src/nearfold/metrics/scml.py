@@ -64,13 +64,18 @@ from nearfold.state import array
 _MOST_CELLS = 2**28  # of F, when triplets are made from labels: 2 GB
 
 
+def most_rows(n_bases: int) -> int:
+    """How many rows triplets are made of, unless `max_samples` says so."""
+    return _MOST_CELLS // n_bases
+
+
 def triplets_from_labels(estimator: Any, X: Any, y: Any) -> LabelledTriplets:
     """Triplets of a row, its nearest rows of its class and its nearest rows of others."""
     X, label = read_labels(estimator, X, y, skip_unlabelled=True)
     d, n_classes = X.shape[1], len(estimator.classes_)
     K = count_bases(estimator.basis, estimator.n_basis, len(X), d, n_classes)
     chosen = choose_rows(
-        order_by_value(X, label), groups_of(label)[1], estimator.max_samples, _MOST_CELLS // K,
+        order_by_value(X, label), groups_of(label)[1], estimator.max_samples, most_rows(K),
         estimator.k_genuine + 1, estimator.random_state, "SCML",
     )  # fmt: skip
     X, label = X[chosen.order], label[chosen.order]

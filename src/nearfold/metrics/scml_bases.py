@@ -116,17 +116,19 @@ def count_bases(basis: Any, n_basis: int | None, m: int, d: int, n_classes: int 
     return n_basis or 80 * d
 
 
+def bases_bytes(K: int, m: int, d: int, n_triplets: int) -> float:
+    """The m points along all K bases, and linear programs over some triplets and bases."""
+    program = _PROGRAM_BYTES * min(LARGEST_PROGRAM, float(n_triplets) * K)
+    return 8.0 * (m * (K + 2.0 * d) + 3.0 * K * d) + program
+
+
 def require_bases(
     basis: Any, n_basis: int | None, m: int, d: int, n_triplets: int, n_classes: int = 0
 ) -> int:
-    """The number of bases K, after a check that the solver fits the memory budget.
-
-    It holds the m points along all K bases, and linear programs over some triplets and bases.
-    """
+    """The number of bases K, after a check that the solver fits the memory budget."""
     K = count_bases(basis, n_basis, m, d, n_classes)
-    program = _PROGRAM_BYTES * min(LARGEST_PROGRAM, float(n_triplets) * K)
     require_memory(
-        8.0 * (m * (K + 2.0 * d) + 3.0 * K * d) + program,
+        bases_bytes(K, m, d, n_triplets),
         f"SCML of {m:,} points along {K:,} bases",
         "Lower n_basis, or reduce the columns with PCA first.",
     )

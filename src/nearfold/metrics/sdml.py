@@ -53,6 +53,7 @@ from nearfold.optim.graphical_lasso import graphical_lasso
 from nearfold.run import one_blas_thread, random_state
 from nearfold.state import number
 
+MATRICES, TABLES = 22, 3  # (d, d) and (n, d) that the solver holds at its peak
 _SAFE = 0.9  # share of the limit that replaces a balance beyond it
 
 
@@ -174,7 +175,7 @@ class SDML(PairsMixin, MahalanobisMetric):
 
     def learn(self: Any, pairs: Tuples) -> None:
         """Find the sparse metric for these pairs."""
-        require_matrices("SDML", pairs.X.shape[1], 22, len(pairs.rows), 3)
+        require_matrices("SDML", pairs.X.shape[1], MATRICES, len(pairs.rows), TABLES)
         refuse_extreme_spread(pairs.X)
         prior = initial_metric(pairs.X, self.prior, random_state(self.random_state))
         ended, self.balance_ = learn_metric(

@@ -8,6 +8,7 @@ of the values (`rounding`, per column) may have added to it.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -63,12 +64,25 @@ def noise_floor(lam: Floats, V: Floats, rounding: Floats, tol: float) -> Floats:
 def centred_factor(rows: Rows, mean: Floats, name: str) -> Floats:
     """R with R^T R the scatter of the rows about their mean, by QR of blocks of rows (TSQR)."""
     d = rows.n_features
-    # Per block in flight: the centred rows, the copy that LAPACK factors, its upper triangle.
-    step = max(d, _CELLS // d)
-    few = step if rows.n_rows is None else min(step, rows.n_rows)
-    cells = 6.0 * thread_count(None) * few * d + 8.0 * min(few, d) * d
-    require_memory(8 * cells, f"{name} of {d:,} columns", "Reduce the columns with PCA.")
-    return rows.combined(partial(factor_of_block, mean=mean, step=step), combine_triangles)
+    needed = centred_factor_bytes(rows.n_rows, d)
+    require_memory(needed, f"{name} of {d:,} columns", "Reduce the columns with PCA.")
+    of_block = partial(factor_of_block, mean=mean, step=_rows_factored(d))
+    return rows.combined(of_block, combine_triangles)
+
+
+def _rows_factored(d: int) -> int:
+    """Rows that are factored at a time."""
+    return max(d, _CELLS // d)
+
+
+def centred_factor_bytes(n_rows: int | None, d: int) -> float:
+    """What factoring takes at its peak.
+
+    Per block in flight: the centred rows, the copy that LAPACK factors, its upper triangle.
+    """
+    step = _rows_factored(d)
+    few = step if n_rows is None else min(step, n_rows)
+    return 8.0 * (6.0 * thread_count(None) * few * d + 8.0 * min(few, d) * d)
 
 
 def factor_of_block(block: Block, mean: Floats, step: int) -> Floats:
@@ -80,8 +94,12 @@ def factor_of_block(block: Block, mean: Floats, step: int) -> Floats:
 
 def rounding_of_rows(rows: Rows) -> Floats:
     """A bound of the rounding error that the values of each column already carry."""
-    largest = rows.combined(largest_of_block, np.maximum)
-    return np.asarray(2 * float(np.finfo(rows.dtype).eps) * largest)
+    return rounding_at(rows.combined(largest_of_block, np.maximum), rows.dtype)
+
+
+def rounding_at(largest: Floats, dtype: Any) -> Floats:
+    """The same from the largest magnitude in each column."""
+    return np.asarray(2 * float(np.finfo(dtype).eps) * largest)
 
 
 def largest_of_block(block: Block) -> Floats:

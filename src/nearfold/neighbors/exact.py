@@ -27,7 +27,7 @@ from nearfold.blocks import get_memory, spans
 from nearfold.errors import InputError
 from nearfold.inputs import refuse_nonfinite
 from nearfold.neighbors.distances import is_euclidean
-from nearfold.neighbors.external import TreeIndex
+from nearfold.neighbors.external import TreeIndex, tree_bytes
 from nearfold.neighbors.learned import LearnedIndex, fitted_learner, is_learner, to_learned_space
 from nearfold.neighbors.metric import MetricIndex
 from nearfold.neighbors.pairs import radii
@@ -35,7 +35,7 @@ from nearfold.neighbors.plain import PlainIndex
 from nearfold.neighbors.precomputed import PrecomputedIndex
 from nearfold.neighbors.pruned import PrunedIndex
 from nearfold.neighbors.selection import unfilled
-from nearfold.neighbors.sketch import CannotSketch
+from nearfold.neighbors.sketch import CannotSketch, sketch_bytes
 from nearfold.notation import Array, Floats, Ints
 from nearfold.state import Sizes, State, any_of, array, names, number, optional, require
 
@@ -236,6 +236,13 @@ def _power_to_one(size: float) -> float:
     """The power of two that brings a size to between a half and one; 1 for zero."""
     exponent = int(np.frexp(size)[1]) if size else 0
     return float(np.ldexp(1.0, max(-1022, min(1022, -exponent))))
+
+
+def index_bytes(n: int, d: int) -> float:
+    """The most that the index of n dense rows takes, once they are searched by distance."""
+    if d <= _TREE_FEATURES:
+        return tree_bytes(n, d)
+    return min(sketch_bytes(n, d), get_memory() / 2)  # beyond it the rows are compared as they are
 
 
 def build_index(

@@ -48,12 +48,17 @@ class Backend(Protocol):
         """Distances (m, rows)."""
 
 
+def tree_bytes(n: int, d: int) -> float:
+    """What a tree of n rows takes."""
+    return 8.0 * n * (d + 2)
+
+
 class TreeIndex:
     """SciPy's KD-tree: dense rows of few columns under the Euclidean distance."""
 
     def __init__(self, X: Array, n_jobs: int | None = None) -> None:
         n, d = X.shape
-        require_memory(8.0 * n * (d + 2), "A KD-tree of the rows", "Search among fewer rows.")
+        require_memory(tree_bytes(n, d), "A KD-tree of the rows", "Search among fewer rows.")
         self.X = X
         self.n_rows = n
         self.workers = thread_count(n_jobs)

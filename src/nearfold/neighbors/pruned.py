@@ -7,32 +7,37 @@ x_t = the part of x - mu outside their span. The sketch phi(x) = (x_h, |x_t|) ne
               = |phi(q) - phi(x)|^2
 
 With W the leading principal axes the bound is tight when the data have few strong directions.
-It is used twice: psi sketches the whole table on about a hundred axes; phi sketches psi once more,
-within each of about sqrt(n) groups of near rows, on a few axes of the group's own.
+psi is this sketch on about a hundred axes, in float32; where no axes stand out, all of x - mu.
 
-The stages, for a tile of queries against a group of rows:
+The stages, for a tile of queries against a group of near rows (there are some sqrt(n) / 2 groups,
+found by k-means):
   0. queries that the triangle inequality keeps away from the group, by the distance to its centre
-     and then by their sketch on its axes, are left out;
-  1. phi (ten or twenty axes): one float32 matrix product gives all scores
-         s = phi(q).phi(x) - |phi(x)|^2 / 2,   |phi(q) - phi(x)|^2 = |phi(q)|^2 - 2 s
-     and a pair lives on only if s reaches the query's cut;
+     c, are left out;
+  1. psi - c is rounded to digits: psi(x) - c = s b + what is left over, with whole numbers b of a
+     byte each and a step s that suits the group's rows, psi(q) - c = s' a + ..., s' = 2^l s. One
+     product of integers gives all scores
+         S = a.b - floor(|b|^2 / 2^(l+1)),    |s' a - s b|^2 >= s'^2 |a|^2 - 2 s s' S
+     and a pair lives on only if S reaches the query's cut;
   2. psi: the survivors' bounds, one by one, in float32;
   3. the true squared distance in float64 from the data themselves: this alone decides.
 
-Why float32 screening is exact. A stored sketch is off by at most slack(x) in norm, so a pair
-within distance r has stored sketches within reach = r + slack(q) + slack(x). A product of
-length L in float32 is off by at most L u |a||b| whatever the order of summation. Both are
-added to the threshold before anything is discarded (`pruning_thresholds` in
-kernels/screen.py).
+Why the screening is exact. Products of integers do not round. A stored sketch is off by at most
+slack(x) in norm, and digits by the length of what is left over, which is measured when they are
+made; so a pair within distance r has |s' a - s b| <= reach = r + what both rows may be off by, and
+S >= (s'^2 |a|^2 - reach^2) / (2 s s'). The float32 sum of stage 2 is off by at most (D + 4) u of
+itself, which is added to the threshold. (`lowest_score` and `sketch_limit` in kernels/screen.py,
+the digits in kernels/groups.py, their product in kernels/digits.py.)
+
+The axes of psi span principal ones, but are turned at random: then all parts of a row are of one
+size, and a byte holds each of them to a hundredth or so.
 
 Queries are taken in the order of the groups; a tile of them visits the nearest group first, so
 thresholds are tight early.
 
-How many axes: the `Plan`, chosen by a cost model from pilot samples. Data without strong
-directions, in the table or in its groups, get the plan "all d axes": stage 1 is then the plain
-blocked product, nothing lost.
+How many axes: a cost model decides from a pilot sample (plan.py).
 
-Cost: O(m n h) multiplications in BLAS plus the survivors; memory 4 n (h + D) bytes.
+Cost: O(m n D) multiplications of bytes plus the survivors; memory 5 n D bytes, or n d where all
+columns are used.
 """
 
 from __future__ import annotations
@@ -44,10 +49,9 @@ import numpy as np
 
 from nearfold.blocks import spans
 from nearfold.linalg import square_norms
-from nearfold.neighbors.grouped import Queries, Work
-from nearfold.neighbors.groups import ROW_TILE, group_rows, nearest_centre
+from nearfold.neighbors.grouped import Marked, Queries
+from nearfold.neighbors.groups import ROW_TILE, depth_of, group_rows, nearest_centre
 from nearfold.neighbors.pairs import Pairs, radii
-from nearfold.neighbors.plan import Plan
 from nearfold.neighbors.selection import NOBODY, start_of_lists
 from nearfold.neighbors.sketch import Sketch, Sketcher
 from nearfold.notation import Array, Floats, Ints
@@ -64,22 +68,21 @@ class PrunedIndex:
     """Rows sketched and grouped for exact Euclidean search by `nearest` or `within`."""
 
     def __init__(
-        self, X: Array, *, n_jobs: int | None = None, k_hint: int = 5, plan: Plan | None = None
+        self, X: Array, *, n_jobs: int | None = None, k_hint: int = 5, axes: int | None = None
     ) -> None:
         self.X = X
         self.n_jobs = n_jobs
         rng = np.random.default_rng(0)  # fixed: it moves work about, never a result
-        self.sketcher = Sketcher(X, k_hint, plan, rng)
-        short = None if plan is None else plan.short
-        self.groups, self.centres = group_rows(self.sketcher, X, k_hint, short, rng, n_jobs)
-        h = self.groups.basis.shape[2]
-        self.plan = Plan(h, self.sketcher.plan.long) if h else Plan(X.shape[1], 0)
+        self.sketcher = Sketcher(X, k_hint, axes, rng)
+        self.groups = group_rows(self.sketcher, X, rng, n_jobs)
+        self.axes = self.sketcher.axes
+        self.centres = self.groups.centres.astype(np.float64)
         self.centre_square = square_norms(self.centres)
         self.counts = np.zeros(2, dtype=np.int64)  # pairs that reached stage 2, stage 3
 
     def held_bytes(self) -> float:
         """What the sketches of the rows take."""
-        return float(sum(part.nbytes for part in self.groups[1:-1]))
+        return float(sum(part.nbytes for part in self.groups[1:-2]))
 
     def _query_tiles(self, Q: Array | None, size: int) -> Iterator[tuple[Ints, Ints, Sketch]]:
         """(rows of Q, rows of X that they are or -1, sketches) of near queries, tile by tile.
@@ -87,25 +90,26 @@ class PrunedIndex:
         The index's own rows if Q is None.
         """
         if Q is None:
-            for place in spans(len(self.X), size):
-                own = self.groups.row_of[place]
-                yield own, own, self._own_sketch(place)
+            held = np.flatnonzero(self.groups.row_of >= 0)
+            for tile in spans(len(held), size):
+                own = self.groups.row_of[held[tile]]
+                yield own, own, self._own_sketch(held[tile])
             return
         for batch in spans(Q.shape[0], max(size, _BATCH_CELLS // self.sketcher.width)):
             sketch = self.sketcher.sketch(Q[batch], self.n_jobs)
             order = np.arange(len(sketch.psi))
             if len(order) > size:
-                near = nearest_centre(sketch.psi, self.centres.astype(np.float32))
+                near = nearest_centre(sketch.psi, self.groups.centres)
                 order = np.argsort(near, kind="stable")
             for tile in spans(len(order), size):
                 chosen = order[tile]
                 nobody = np.full(len(chosen), -1)
                 yield chosen + batch.start, nobody, sketch.take(chosen)
 
-    def _own_sketch(self, place: slice) -> Sketch:
-        if self.groups.basis.shape[2] == 0:
-            return self.sketcher.sketch(self.X[place], 1)  # which lie in their own order
-        psi = self.groups.psi[place]
+    def _own_sketch(self, places: Ints) -> Sketch:
+        if self.sketcher.whole:
+            return self.sketcher.sketch(self.X[self.groups.row_of[places]], 1)
+        psi = self.groups.psi[places]
         norm = np.sqrt(square_norms(psi.astype(np.float64)))
         return Sketch(psi, norm, self.sketcher.slack(norm, psi[:, -1]))
 
@@ -117,16 +121,19 @@ class PrunedIndex:
         square -= 1e-12 * (np.square(sketch.norm)[:, None] + self.centre_square)
         np.maximum(square, 0.0, out=square)
         whole = self.X if Q is None else Q
-        return Queries(whole, query_of, own_row, sketch.psi, sketch.norm, sketch.slack, square)
+        return Queries(whole, query_of, own_row, sketch.psi, sketch.slack, square)
 
-    def _work(self) -> Work:
-        m, D, h = _QUERY_TILE, self.sketcher.width, self.groups.basis.shape[2]
-        kinds = {"chosen": np.int64, "sizes": np.float64, "slack": np.float64}
-        shapes = {
-            "chosen": m, "gathered": (m, D), "part": (m, h), "phi": (m, h + 2 if h else D + 1),
-            "sizes": m, "slack": m, "scores": m * ROW_TILE,
-        }  # fmt: skip
-        return Work(**{k: np.empty(shapes[k], dtype=kinds.get(k, np.float32)) for k in shapes})
+    def _room(self) -> Marked:
+        m = _QUERY_TILE
+        return Marked(
+            near=np.empty(m, dtype=np.int64), doubled=np.empty(m, dtype=np.int64),
+            first=np.empty(30, dtype=np.int64), chosen=np.empty(m, dtype=np.int64),
+            digits=np.zeros((m, depth_of(self.sketcher.width)), dtype=np.int8),
+            sizes=np.empty(m), unit=np.empty(m), offset=np.empty(m), slack=np.empty(m),
+            start=np.empty(ROW_TILE, dtype=np.int32), cuts=np.empty(m, dtype=np.int32),
+            scores=np.empty((m, ROW_TILE), dtype=np.int32),
+            bits=np.empty((m, ROW_TILE // 16), dtype=np.uint16),
+        )  # fmt: skip
 
     def nearest(self, Q: Array | None, k: int, limit: Floats | None = None) -> tuple[Floats, Ints]:
         """Distances (m, k) and rows (m, k), nearest first. Q None: the rows, self excluded.
@@ -138,7 +145,7 @@ class PrunedIndex:
         m = self.X.shape[0] if Q is None else Q.shape[0]
         distance = np.empty((m, k))
         row = np.empty((m, k), dtype=np.int64)
-        work = PerThread(self._work)
+        work = PerThread(self._room)
 
         def search(task: tuple[Ints, Ints, Sketch]) -> tuple[int, int]:
             queries = self._queries(Q, task)
@@ -165,7 +172,7 @@ class PrunedIndex:
         reach = radii(radius, m)
         room = (np.int32, np.int32, np.float64)  # queries, rows, squares
         buffers = PerThread(
-            lambda: (self._work(), tuple(np.empty(_FOUND, dtype=kind) for kind in room))
+            lambda: (self._room(), tuple(np.empty(_FOUND, dtype=kind) for kind in room))
         )
         pairs = Pairs(m, self.held_bytes() + 16.0 * _FOUND * thread_count(self.n_jobs))
         limit = np.minimum(reach, 1e154)  # its square must not overflow

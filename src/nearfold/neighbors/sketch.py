@@ -1,8 +1,8 @@
 """Sketches of rows for the pruned search: a few float32 numbers that bound every distance.
 
-psi(x) = (x_h, |x_t|): the coordinates of x - mu on some leading principal axes and the length of
-the rest; or all of x - mu, where no axes stand out. `pruned.py` has the mathematics. Every sketch
-comes with `slack`, a bound of how far rounding may have moved it.
+psi(x) = (x_h, |x_t|): the coordinates of x - mu on axes that span some leading principal ones and
+the length of the rest; or all of x - mu, where no axes stand out. `pruned.py` has the mathematics.
+Every sketch comes with `slack`, a bound of how far rounding may have moved it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from nearfold.blocks import get_memory, spans
 from nearfold.linalg import square_norms
-from nearfold.neighbors.plan import AXES, SAMPLE, Plan, choose_plan, principal_axes
+from nearfold.neighbors.plan import AXES, SAMPLE, choose_axes, principal_axes
 from nearfold.notation import Array, Floats
 from nearfold.run import map_in_order, one_blas_thread
 
@@ -25,6 +25,11 @@ _SAMPLE_CELLS = 2**21
 U32 = float(np.finfo(np.float32).eps) / 2
 U64 = float(np.finfo(np.float64).eps) / 2
 _LARGEST_SQUARE = 1e30  # beyond it float32 scores might overflow
+
+
+def sketch_bytes(n: int, width: int) -> float:
+    """What sketches of so many numbers take for n rows, while they are made."""
+    return 9.0 * n * (width + 12)
 
 
 class CannotSketch(Exception):
@@ -47,7 +52,7 @@ class Sketch:
 class Sketcher:
     """Chooses the axes from a sample of the rows, and sketches any rows on them."""
 
-    def __init__(self, X: Array, k_hint: int, plan: Plan | None, rng: np.random.Generator) -> None:
+    def __init__(self, X: Array, k_hint: int, axes: int | None, rng: np.random.Generator) -> None:
         n, self.d = X.shape
         size = min(SAMPLE, max(64, _SAMPLE_CELLS // max(1, self.d)))
         sample = X[np.sort(rng.permutation(n)[:size])]
@@ -60,17 +65,19 @@ class Sketcher:
         guide = (sample * self.scale).astype(np.float32)  # float32 is enough to choose axes
         # One thread: waking BLAS's own for so little leaves them spinning into the search.
         with one_blas_thread():
-            axes = principal_axes(guide, max(1, min(self.d // 2, AXES[-1])))
-            self.plan = plan or choose_plan(guide, axes, n, k_hint)
-            self.whole = not 0 < self.plan.long < self.d
-            # The bounds need orthonormal axes, so these are made so in float64.
-            basis = np.linalg.qr(axes[:, : self.plan.long].astype(np.float64))[0]
+            strong = principal_axes(guide, max(1, min(self.d // 2, AXES[-1])))
+            self.axes = choose_axes(guide, strong, n, k_hint) if axes is None else axes
+            self.whole = not 0 < self.axes < self.d
+            # The bounds need orthonormal axes, so these are made so in float64. Turned at random
+            # they have parts of one size each, which leaves least to round.
+            basis = np.linalg.qr(strong[:, : self.axes].astype(np.float64))[0]
+            basis = basis @ np.linalg.qr(rng.standard_normal((basis.shape[1],) * 2))[0]
             share = np.square(guide @ basis).sum() / max(float(np.square(guide).sum()), 1e-300)
         self.dtype = np.dtype(np.float64 if share > 1 - _FLAT else np.float32)
         self.basis = (basis * self.scale).astype(self.dtype)
-        self.width = self.d if self.whole else self.plan.long + 1
+        self.width = self.d if self.whole else basis.shape[1] + 1
         self.step = max(1, min(_PROJECT_ROWS, _PROJECT_CELLS // max(1, self.d)))
-        if plan is None and 8.0 * n * (self.width + 12) > get_memory() / 2:
+        if axes is None and sketch_bytes(n, self.width) > get_memory() / 2:
             raise CannotSketch
 
     def sketch(self, Q: Array, n_jobs: int | None) -> Sketch:
