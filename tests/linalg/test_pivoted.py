@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfold.errors import NearfoldError
-from nearfold.linalg.pivoted import pivoted_cholesky
+from nearfold.linalg.pivoted import HeldFactor, pivoted_cholesky
 
 
 def rbf(X, gamma=0.5):
@@ -19,20 +19,19 @@ def points(m=300, d=2, seed=0):
 
 
 def factor(K, most, share=0.0, seed=0, n_jobs=None):
-    return pivoted_cholesky(
+    held = HeldFactor(
         lambda rows, columns: K[rows][:, columns],
         np.diagonal(K).astype(np.float64),
         most,
-        share,
-        np.random.RandomState(seed),
         K.dtype,
         n_jobs,
     )
+    return pivoted_cholesky(held, most, share, np.random.RandomState(seed))
 
 
 def assert_partial_factor(found, K, slack=1e-10):
     """F is exact at the pivots, K - F F^T is positive semi-definite, and `left` is its trace."""
-    F = found.F.astype(np.float64)
+    F = found.factor.F.astype(np.float64)
     rest = K.astype(np.float64) - F @ F.T
     size = float(np.abs(K).max())
     assert F.shape == (len(K), len(found.pivots))
@@ -55,13 +54,13 @@ def test_a_partial_factor(most):
 def test_the_rank_asked_for_is_the_rank_given():
     K = rbf(points(d=5), gamma=1.0)
     for most in (1, 10, 150):
-        assert factor(K, most).F.shape == (300, most)
+        assert factor(K, most).factor.F.shape == (300, most)
 
 
 def test_no_eigenvalue_is_short_by_more_than_is_left():
     K = rbf(points())
     found = factor(K, 25)
-    short = np.linalg.eigvalsh(K) - np.linalg.eigvalsh(found.F @ found.F.T)
+    short = np.linalg.eigvalsh(K) - np.linalg.eigvalsh(found.factor.F @ found.factor.F.T)
     assert (short >= -1e-10).all()
     assert (short <= found.left + 1e-10).all()
 
@@ -105,7 +104,7 @@ def test_a_full_factor_is_the_matrix():
     K = rbf(points(100, 6), gamma=1.0)
     found = factor(K, 1000)
     assert len(found.pivots) == 100
-    np.testing.assert_allclose(found.F @ found.F.T, K, atol=1e-12)
+    np.testing.assert_allclose(found.factor.F @ found.factor.F.T, K, atol=1e-12)
     assert found.trace == pytest.approx(np.trace(K) - K.sum() / 100)
 
 
@@ -119,9 +118,9 @@ def test_the_simplest_matrices(K):
 def test_float32_is_float32_and_near():
     K = rbf(points(d=3), gamma=0.3).astype(np.float32)
     found = factor(K, 60)
-    assert found.F.dtype == np.float32
+    assert found.factor.F.dtype == np.float32
     assert_partial_factor(found, K, slack=1e-5)
-    exact = np.linalg.norm(K - found.F @ found.F.T, 2)
+    exact = np.linalg.norm(K - found.factor.F @ found.factor.F.T, 2)
     assert exact <= found.left + 1e-3
 
 
@@ -150,7 +149,7 @@ def test_the_same_seed_gives_the_same_and_threads_change_nothing(monkeypatch):
     one = factor(K, 80, n_jobs=1)
     for n_jobs in (1, 2, 4):
         other = factor(K, 80, n_jobs=n_jobs)
-        np.testing.assert_array_equal(one.F, other.F)
+        np.testing.assert_array_equal(one.factor.F, other.factor.F)
         np.testing.assert_array_equal(one.pivots, other.pivots)
         assert one.left == other.left
     assert not np.array_equal(one.pivots, factor(K, 80, seed=1).pivots)
@@ -183,7 +182,8 @@ def test_ends_when_rounding_is_all_that_is_left(dtype):
         square = (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1) - 2 * (A @ B.T)
         return np.exp(-np.maximum(square, 0))
 
-    found = pivoted_cholesky(part, np.ones(800), 700, 0.0, np.random.RandomState(0), dtype, 1)
+    held = HeldFactor(part, np.ones(800), 700, dtype, 1)
+    found = pivoted_cholesky(held, 700, 0.0, np.random.RandomState(0))
     assert len(found.pivots) >= 40
     assert found.left < 800 * 1e4 * np.finfo(dtype).eps
 
@@ -197,6 +197,7 @@ def test_an_indefinite_matrix_is_not_factored_in_silence():
     except NearfoldError:
         return
     off = np.abs(
-        np.linalg.eigvalsh(K)[::-1][:3] - np.linalg.eigvalsh(found.F @ found.F.T)[::-1][:3]
+        np.linalg.eigvalsh(K)[::-1][:3]
+        - np.linalg.eigvalsh(found.factor.F @ found.factor.F.T)[::-1][:3]
     )
     assert (off <= found.left + 1e-8).all()

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from nearfold.errors import InputError, NearfoldWarning
-from nearfold.linalg.row_order import order_by_value
+from nearfold.linalg.row_order import hash_rows, order_by_value
 from nearfold.metrics.drawing import (
     default_count,
     draw_chunks,
@@ -124,6 +124,18 @@ def test_order_by_value_is_an_order_and_keeps_classes_together():
     constant = np.column_stack([X, np.ones(len(X))])
     assert sorted(order_by_value(constant, label).tolist()) == list(range(len(X)))
     assert sorted(order_by_value(np.full((6, 2), 1e308), label[:6]).tolist()) == list(range(6))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_different_values_have_different_hashes(dtype):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 3, (20_000, 12)).astype(dtype)  # bits at one end of the word only
+    for X in (pixels, rng.normal(size=(20_000, 1)).astype(dtype), np.eye(300, dtype=dtype)):
+        found = hash_rows(X)
+        assert len(np.unique(found)) == len(np.unique(X, axis=0))
+        np.testing.assert_array_equal(hash_rows(np.asfortranarray(X[::-1])), found[::-1])
+    zeros = np.array([[0.0, 1.0], [-0.0, 1.0]], dtype=dtype)
+    assert len(np.unique(hash_rows(zeros))) == 1
 
 
 def test_classes_of_one_row_are_only_kept_apart():

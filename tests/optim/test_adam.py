@@ -14,7 +14,7 @@ def quadratic(x, batch):
 
 def run(start, n_epochs, **options):
     return adam(
-        quadratic,
+        lambda rows: quadratic,
         np.full(3, start),
         n_rows=40,
         batch_size=4,
@@ -42,7 +42,7 @@ def test_still_improving_is_not_convergence():
 
 def test_a_rising_objective_is_not_convergence():
     result = adam(
-        lambda x, batch: (float(np.sum(x**2)), -x),  # follows the gradient uphill
+        lambda rows: lambda x, batch: (float(np.sum(x**2)), -x),  # follows the gradient uphill
         np.ones(3),
         n_rows=40,
         batch_size=4,
@@ -63,13 +63,18 @@ def test_a_pass_may_visit_some_of_the_rows():
     targets = rng.normal(size=(1000, 3)) + 5.0
     seen = []
 
-    def objective(x, batch):
-        seen.append(batch)
-        off = x - targets[batch]
-        return float((off**2).sum()), 2.0 * off.sum(axis=0)
+    def open_pass(rows):
+        assert (np.diff(rows) > 0).all()
+
+        def objective(x, batch):
+            seen.append(rows[batch])
+            off = x - targets[rows[batch]]
+            return float((off**2).sum()), 2.0 * off.sum(axis=0)
+
+        return objective
 
     found = adam(
-        objective, np.ones(3), n_rows=1000, batch_size=50, n_epochs=40, most=200,
+        open_pass, np.ones(3), n_rows=1000, batch_size=50, n_epochs=40, most=200,
         random=np.random.RandomState(0), label="test",
     )  # fmt: skip
     assert len(seen) == 40 * 4

@@ -17,7 +17,16 @@ from nearfold.messages import Message
 from nearfold.raw_values import is_dask
 from nearfold.run import one_thread, reporter
 
-__all__ = ["KilledError", "UnreadableError", "compute", "is_dask", "keep", "shared", "task"]
+__all__ = [
+    "KilledError",
+    "UnreadableError",
+    "compute",
+    "is_dask",
+    "is_elsewhere",
+    "keep",
+    "shared",
+    "task",
+]
 
 _LOOK = 0.2  # seconds between two looks at the progress callback, which may cancel the work
 
@@ -82,6 +91,11 @@ def _our_errors() -> Iterator[None]:
             raise killed from error
         said = f"{type(error).__name__}: {error}"
         raise UnreadableError(Message("cluster.unreadable", reason=said)) from error
+
+
+def is_elsewhere() -> bool:
+    """Whether tasks run in other processes, so that what they keep is not in this one's memory."""
+    return _client() is not None
 
 
 def _client() -> Any:

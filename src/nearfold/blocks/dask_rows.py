@@ -292,11 +292,15 @@ def _cut(values: Any, parts: tuple[Part, ...], n_rows: int, name: str) -> list[A
     return _values(array.rechunk((tuple(part.length for part in parts),)))
 
 
-def collect_vector(values: Any, n_rows: int, name: str) -> Any:
-    """Labels, targets or weights of all rows, brought here if they fit the memory budget."""
+def collect_vector(values: Any, n_rows: int | None, name: str) -> Any:
+    """Labels, targets or weights of all rows, brought here if they fit the memory budget.
+
+    Where the number of rows is None and not known to Dask they are counted first.
+    """
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0] if _is_array(values) else values.iloc[:, 0]
     width = values.shape[1] if values.ndim == 2 else 1
+    n_rows = sum(_lengths(values)) if n_rows is None else n_rows
     what = Message("cluster.vector", name=name, rows=n_rows)
     require_memory(8.0 * n_rows * width, what, Message("cluster.take_sample"))
     return np.concatenate([np.asarray(part) for part in compute(_values(values))])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from inspect import getattr_static, isfunction
+from inspect import getattr_static, isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ class LazyOnDask:
             method = getattr_static(cls, name, None)  # not one that depends on the instance
             if isfunction(method) and not hasattr(method, "takes_dask"):
                 setattr(cls, name, _lazy(method))
+        score = getattr_static(cls, "score", None)
+        if isfunction(score) and "sample_weight" in signature(score).parameters:
+            cls.score = _scored_there(score)  # type: ignore[attr-defined]
 
     def _lazily(self, method: str, X: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The method of a Dask table; where it needs more than the estimator, overridden."""
@@ -58,6 +61,24 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     call.takes_dask = True  # type: ignore[attr-defined]
     return call
+
+
+def _scored_there(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The score of a classifier or regressor, that of a Dask table computed where its rows are."""
+    if hasattr(method, "takes_dask"):
+        return method
+
+    @wraps(method)
+    def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        if not is_dask(X) or getattr(y, "ndim", 1) > 1:
+            return float(method(self, X, y, sample_weight))
+        from nearfold.blocks.lazy_score import score_predictions
+
+        predicted = self.predict(X)
+        return score_predictions(predicted, X, y, sample_weight, hasattr(self, "classes_"))
+
+    score.takes_dask = True  # type: ignore[attr-defined]
+    return score
 
 
 def apply_lazily(estimator: Any, call: Call, X: Any) -> Any:

@@ -66,6 +66,11 @@ class Rows:
     target: Array | None = None
     block_share = 1  # blocks, in units of BLOCK_BYTES
 
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """Rows (None where only the end of a file tells) and columns."""
+        return self.n_rows, self.n_features
+
     def blocks(self, target: str | None = None) -> Iterator[Block]:
         """The blocks in order; `target` names a column to deliver as y instead of X."""
         if target is not None:
@@ -242,11 +247,6 @@ class MappedRows(Rows):
         self.n_rows = rows.n_rows
         self.n_features = n_features
         self.dtype = floating_dtype(dtype)
-
-    @property
-    def shape(self) -> tuple[int | None, int]:
-        """Rows (None where only the end of a file tells) and columns."""
-        return self.n_rows, self.n_features
 
     def read(self) -> Iterator[Block]:
         """Each block of the source, mapped; its targets come along."""

@@ -308,3 +308,21 @@ def combine_spreads(
     delta = b[1] - a[1]
     share = b[0] / count if count > 0 else 0.0
     return count, a[1] + share * delta, a[2] + b[2] + a[0] * share * float(delta @ delta)
+
+
+def table_extremes(rows: Rows) -> tuple[Array, Array]:
+    """The least and the largest value of each column; NaN where there is one."""
+    low, high = rows.combined(extremes_of_block, combine_extremes)
+    return low, high
+
+
+@_quiet
+def extremes_of_block(block: Block) -> tuple[Array, Array]:
+    """The same for the rows of a block."""
+    X = block.dense()
+    return X.min(axis=0), X.max(axis=0)
+
+
+def combine_extremes(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The same for the rows of both."""
+    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])

@@ -11,13 +11,14 @@ not depend on one. Data far from the origin keep their digits that way.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from nearfold.blocks import get_memory, spans
+from nearfold.blocks import Block, as_rows, get_memory, spans
 from nearfold.errors import InputError
 from nearfold.linalg import pair_squares, square_norms, squared_distances
 from nearfold.notation import Array, Floats
@@ -69,11 +70,8 @@ class KernelFunction:
         """Take the mean of the rows (of those of unit length for "cosine") as the centre."""
         if sparse.issparse(X) or self.kernel not in ("linear", "rbf", "cosine"):
             return
-        total = np.zeros(X.shape[1])
-        for rows in spans(len(X), tile_side(X.shape[1])):
-            part = unit_length(X[rows]) if self.kernel == "cosine" else X[rows]
-            total += part.sum(axis=0, dtype=np.float64)
-        self.centre = total / len(X)
+        rows = as_rows(X)
+        self.centre = rows.combined(partial(_sum_of_block, kernel=self.kernel), np.add) / X.shape[0]
 
     def between(self, A: Any, B: Any) -> Array:
         """k of every row of A with every row of B."""
@@ -181,6 +179,15 @@ class KernelFunction:
             return square
         shifted = self.gamma * square + self.coef0
         return np.tanh(shifted) if self.kernel == "sigmoid" else shifted**self.degree
+
+
+def _sum_of_block(block: Block, kernel: str) -> Floats:
+    X = block.dense()
+    total = np.zeros(X.shape[1])
+    for rows in spans(len(X), tile_side(X.shape[1])):
+        part = unit_length(X[rows]) if kernel == "cosine" else X[rows]
+        total += part.sum(axis=0, dtype=np.float64)
+    return total
 
 
 class _Centred(KernelFunction):

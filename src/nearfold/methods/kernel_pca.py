@@ -36,6 +36,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from nearfold.blocks import DaskRows
 from nearfold.inputs import check_coordinates, check_table
 from nearfold.linalg import top_eigenpairs
 from nearfold.linalg.centred import ComputedKernel, DoublyCentred, HeldKernel
@@ -49,6 +50,7 @@ from nearfold.methods.kernel_routes import (
     clamp_and_warn,
     given_kernel,
     linear_route,
+    open_table,
     refuse_options,
     refuse_overflowing,
     solved_densely,
@@ -155,7 +157,8 @@ class KernelPCA(Reduction):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         lam / (n_samples - 1), and its share of all variance.
     X_fit_ : ndarray or sparse matrix
-        The rows that new ones are compared with: all, or the pivots of a low-rank fit.
+        The rows that new ones are compared with: all, or the pivots of a low-rank fit. Not there
+        after PCA on a Dask table (the linear kernel), whose rows stay where they are.
     gamma_ : float
         gamma as it was used.
     dual_coef_, X_transformed_fit_ : ndarray
@@ -288,8 +291,11 @@ class KernelPCA(Reduction):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
-        """Find the axes of X, or of the objects whose kernel X holds (kernel="precomputed")."""
-        X = check_table(self, X, reset=True, accept_sparse=True)
+        """Find the axes of X, or of the objects whose kernel X holds (kernel="precomputed").
+
+        X may be a Dask array or frame: a factor of low rank is then made where its rows are.
+        """
+        X = open_table(self, X)
         m, d = X.shape
         for name in self.fitted_state.optional - {"feature_names_in_"}:
             self.__dict__.pop(name, None)
@@ -336,7 +342,9 @@ class KernelPCA(Reduction):
         self.explained_variance_ = (lam[kept] / max(X.shape[0] - 1, 1)).astype(X.dtype)
         self.explained_variance_ratio_ = (lam[kept] / total).astype(X.dtype)
         self.route_, self.approximation_ = found.route, found.approximation
-        if self.kernel != "precomputed":
+        if self.kernel != "precomputed" and not (
+            isinstance(axes, LinearAxes) and isinstance(X, DaskRows)
+        ):
             self.X_fit_ = X if isinstance(axes, LinearAxes) else axes.X
         if isinstance(axes, PivotAxes):
             self.rank_, self.eigenvalue_error_ = len(axes.pivots), found.left

@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
+from operator import add
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearfold.blocks import get_memory, require_memory, show_bytes, spans
+from nearfold.blocks import (
+    Block,
+    DaskRows,
+    MappedRows,
+    get_memory,
+    is_dask,
+    require_memory,
+    show_bytes,
+    spans,
+)
 from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
-from nearfold.inputs import refuse_overflow
+from nearfold.inputs import check_table, refuse_bad_blocks, refuse_overflow, take_names
 from nearfold.linalg import clamp_spectrum
 from nearfold.linalg.krylov import lanczos_bytes
+from nearfold.linalg.moments import table_extremes
 from nearfold.messages import Message
 from nearfold.methods.kernel_axes import KernelAxes, LinearAxes
 from nearfold.methods.kernel_functions import tile_side
@@ -55,6 +67,26 @@ def refuse_options(X: Any, kernel: Any, low_rank: Any, back: bool) -> None:
         raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
 
 
+def open_table(estimator: Any, X: Any) -> Any:
+    """The rows that a KernelPCA is fitted on, checked: in memory, or in parts on a cluster."""
+    if not is_dask(X):
+        return check_table(estimator, X, reset=True, accept_sparse=True)
+    asked = estimator.kernel == "precomputed" or estimator.low_rank == "never"
+    if asked or estimator.fit_inverse_transform:
+        raise InputError(Message("cluster.kernel"))
+    rows = DaskRows(X)
+    take_names(estimator, rows)
+    if not np.isfinite(rows.combined(_squares_of_block, add)):
+        refuse_bad_blocks(rows)
+    return rows
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _squares_of_block(block: Block) -> float:
+    values = block.dense().ravel(order="K")
+    return float(np.einsum("i,i->", values, values))
+
+
 def solved_densely(m: int, k: int) -> bool:
     """Whether all eigenpairs at once are the better way to k of them."""
     return m <= 200 or k > m // 5
@@ -62,6 +94,10 @@ def solved_densely(m: int, k: int) -> bool:
 
 def choose_route(X: Any, k: int, low_rank: Any, copy: bool) -> str:
     """ "held", "computed" or "low rank" for k axes of the rows X, kept as a copy if `copy`."""
+    if isinstance(X, DaskRows):
+        if isinstance(low_rank, str):
+            warn(Message("warn.kernel_far", m=f"{X.n_rows:,}"), ApproximationWarning)
+        return "low rank"
     m, itemsize = X.shape[0], X.dtype.itemsize
     kept = float(X.data.nbytes) if copy else 0.0
     route = decide_route(m, k, itemsize, low_rank, kept)
@@ -154,13 +190,21 @@ def linear_route(X: Any, k: int) -> FoundAxes:
     lam = pca.singular_values_.astype(np.float64) ** 2
     lam = clamp_spectrum(lam, X.dtype)
     axes = pca.components_.T * (lam > 0).astype(X.dtype)  # (10.19)
-    V = center_and_project(X, pca.mean_, axes)
+    project = partial(_coordinates_of_block, mean=pca.mean_, axes=axes)
+    if isinstance(X, DaskRows):
+        V = MappedRows(X, project, axes.shape[1], X.dtype).to_array()
+    else:
+        V = center_and_project(X, pca.mean_, axes)
     V /= np.where(lam > 0, np.sqrt(lam), 1.0).astype(V.dtype)
     ratio = float(pca.explained_variance_ratio_.sum())
     trace = float(lam.sum()) / ratio if ratio > 0 else 0.0
     # Beyond the rank eigenvalues and coordinates are zero.
     lam, V, axes = (padded(A, min(k, m)) for A in (lam, V, axes))
     return FoundAxes(LinearAxes(lam, V, pca.mean_, axes), trace, "principal")
+
+
+def _coordinates_of_block(block: Block, mean: Array, axes: Array) -> Array:
+    return center_and_project(block.X, mean, axes)
 
 
 def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
@@ -176,13 +220,18 @@ def clamp_and_warn(lam: Floats, dtype: Any) -> Floats:
 @np.errstate(over="ignore")
 def refuse_overflowing(X: Any, column_names: Any) -> None:
     """Raise if the squares of the values of X overflow."""
+    if isinstance(X, DaskRows):
+        return  # looked at as they were opened
     values = X.data if sparse.issparse(X) else X.ravel(order="K")
     refuse_overflow(float(np.einsum("i,i->", values, values)), X, column_names)
 
 
 def warn_of_no_variation(X: Any) -> None:
     """Warn, unless the rows of X are all equal, that their kernel shows no difference."""
-    if sparse.issparse(X):
+    if isinstance(X, DaskRows):
+        low, high = table_extremes(X)
+        vary = bool((low != high).any())
+    elif sparse.issparse(X):
         vary = bool((X.max(axis=0) - X.min(axis=0)).count_nonzero())
     else:
         vary = any((X[rows] != X[:1]).any() for rows in spans(len(X), tile_side(X.shape[1])))

@@ -7,23 +7,32 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
 
+from nearfold.blocks import DaskRows, collect_vector, is_dask
 from nearfold.errors import InputError
-from nearfold.inputs import check_table
+from nearfold.inputs import check_table, refuse_nonfinite, take_names
+from nearfold.messages import Message
 from nearfold.metrics.tuples import n_dimensions, read_points
 from nearfold.notation import Array, Ints
+from nearfold.raw_values import refuse_missing
 from nearfold.run import reporting
 
 
 def read_labels(
-    estimator: Any, X: Any, y: Any, *, skip_unlabelled: bool = False
-) -> tuple[Array, Ints]:
+    estimator: Any, X: Any, y: Any, *, skip_unlabelled: bool = False, most: int | None = None
+) -> tuple[Any, Ints]:
     """The table and the label of each row, a number from 0; sets `classes_`.
 
     With `skip_unlabelled` rows labelled -1 are left out if labels are whole numbers, as unknown in
     metric-learn and scikit-learn. Where only one class would be left, -1 is a class (-1 and +1).
+    Of a Dask table up to `most` rows come here, as an array; of a longer one only the labels.
     """
-    X, y = check_table(estimator, read_points(estimator, X), reset=True, y=y, ensure_min_samples=2)
+    if most is not None and is_dask(X) and estimator.preprocessor is None:
+        X, y = open_dask_table(estimator, X, y, most)
+    else:
+        table = read_points(estimator, X)
+        X, y = check_table(estimator, table, reset=True, y=y, ensure_min_samples=2)
     if y.dtype.kind not in "biuUS":  # these are classes without a closer look
         check_classification_targets(y)
     classes, label = np.unique(y, return_inverse=True)
@@ -38,6 +47,28 @@ def read_labels(
         classes, label = np.unique(y[known], return_inverse=True)
     estimator.classes_ = classes
     return X, label
+
+
+def open_dask_table(estimator: Any, X: Any, y: Any, most: int) -> tuple[Array | DaskRows, Array]:
+    """A Dask table, or its values if it has up to `most` rows, and the labels, which come here."""
+    rows: Any = DaskRows(X)
+    if isinstance(y, str):
+        rows, y = rows.with_target(y), X[y]
+    take_names(estimator, rows)
+    m = int(rows.n_rows)
+    if is_dask(y):
+        y = collect_vector(y, m, "y")
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} learns from labels: y is None.")
+    refuse_missing(y)
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
+    if len(y) != m:
+        raise InputError(Message("cluster.lengths", name="y", n=len(y), rows=m))
+    if m > most:
+        return rows, y
+    X = rows.take(np.arange(m))
+    refuse_nonfinite(X, rows.feature_names)
+    return X, y
 
 
 def keep_parameters(estimator: Any, given: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from nearfold.notation import Array, Floats, Ints
 
 
 def initial_map(
-    init: Any, X: Array, y: Ints, r: int, random: Any, before: Array | None = None
+    init: Any, X: Any, y: Ints, r: int, random: Any, before: Array | None = None
 ) -> Floats:
     """L (r, d) to begin with: that of `init`, or what was learned `before`."""
     m, d = X.shape
@@ -56,7 +56,7 @@ def fill_up(axes: Floats, r: int, random: Any) -> Floats:
     return np.vstack([axes, size * random.standard_normal((missing, axes.shape[1]))])
 
 
-def check_map(init: Any, X: Array, n_components: Any) -> tuple[Any, int]:
+def check_map(init: Any, X: Any, n_components: Any) -> tuple[Any, int]:
     """The given init and the number r of dimensions, after refusing what does not fit."""
     d = X.shape[1]
     if n_components is not None:

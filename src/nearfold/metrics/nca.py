@@ -25,6 +25,9 @@ Cost: O(m^2 r + m d r) per iteration; O(n (c + d) r) per pass over batches with 
 rows or 100,000 of them drawn anew. Memory: O(m) or O(c) times the block. `solver="auto"` uses
 batches where L-BFGS would run for more than some minutes, with a warning.
 
+Of more than 100,000 rows on a Dask cluster those of one pass at a time come to this process, in
+which the batches run; fewer rows come whole, and any solver takes them.
+
 Departures: the loss is -f instead of 1 - f / m, which has the same minimum. `trace_penalty`
 subtracts trace_penalty * m * trace(M) * v, v the mean variance of the columns,
 which draws M towards low rank and keeps it from columns that hardly vary. scikit-learn returns L as
@@ -34,18 +37,20 @@ the optimiser left it; ours is the same metric, rotated into the fixed form.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
 
-from nearfold.errors import ApproximationWarning, warn
-from nearfold.linalg.row_order import order_by_value
+from nearfold.blocks import DaskRows, as_rows
+from nearfold.errors import ApproximationWarning, InputError, warn
 from nearfold.messages import Message
 from nearfold.metrics.labels import read_labels
 from nearfold.metrics.linear_map import check_map, initial_map
 from nearfold.metrics.mahalanobis import MahalanobisMetric
+from nearfold.metrics.ordered_rows import FarRows, HeldRows
 from nearfold.metrics.pair_blocks import groups_of, project, pull_back, require_blocks
 from nearfold.metrics.parameters import (
     CLASSES,
@@ -56,7 +61,7 @@ from nearfold.metrics.parameters import (
     TUPLES,
     random_source,
 )
-from nearfold.metrics.preparation import centre_in_order, mean_variance, penalised
+from nearfold.metrics.preparation import mean_variance, penalised
 from nearfold.metrics.soft_neighbors import ClassVotes, soft_neighbors
 from nearfold.notation import Array, Floats, Ints
 from nearfold.optim import OptimizationResult, adam, minimise, warn_unless_converged
@@ -93,28 +98,30 @@ def maximise_votes(
 
 
 def maximise_votes_by_batches(
-    X: Array,
-    label: Ints,
+    rows: HeldRows | FarRows,
     L: Floats,
     trace_penalty: float,
     n_candidates: int | None,
     random: Any,
     **options: Any,
 ) -> OptimizationResult:
-    """Adam over batches, each compared with all rows or with candidates drawn for it."""
-    m, penalty = len(X), trace_penalty * mean_variance(X)
+    """Adam over batches, each compared with all rows of its pass or with some drawn for it."""
+    m, penalty = len(rows.label), trace_penalty * rows.variance
 
-    def loss(L: Floats, batch: Ints) -> tuple[float, Floats]:
-        rows, others = batch, np.arange(m)
-        if n_candidates is not None and n_candidates < m:
-            others = np.union1d(random.randint(0, m, n_candidates), batch)
-            rows = np.searchsorted(others, batch)
+    def open_pass(places: Ints) -> Callable[[Floats, Ints], tuple[float, Floats]]:
+        X, label = rows.take(places), rows.label[places]
+        return partial(loss, X, label)
+
+    def loss(X: Array, label: Ints, L: Floats, batch: Ints) -> tuple[float, Floats]:
+        some, others = batch, np.arange(len(X))
+        if n_candidates is not None and n_candidates < len(X):
+            others = np.union1d(random.randint(0, len(X), n_candidates), batch)
+            some = np.searchsorted(others, batch)
         _, starts = groups_of(label[others])
-        some = X if len(others) == m else X[others]
-        f, gradient = objective(some, starts, L, rows)
+        f, gradient = objective(X if len(others) == len(X) else X[others], starts, L, some)
         return penalised(-f, -gradient, L, penalty * len(batch))  # (10.38)
 
-    return adam(loss, L, n_rows=m, random=random, most=_PASS, label="NCA, batches", **options)
+    return adam(open_pass, L, n_rows=m, random=random, most=_PASS, label="NCA, batches", **options)
 
 
 class NeighborhoodComponentsAnalysis(MahalanobisMetric):
@@ -143,7 +150,7 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
     batch_size : int, default=512
         Rows in a batch.
     n_candidates : int, default=8192
-        Rows drawn anew with which a batch is compared; None: all.
+        Rows, of those of the pass, drawn anew with which a batch is compared; None: all of them.
     n_epochs : int, default=10
         Passes over the rows, in batches; a pass visits at most 100,000 rows, drawn anew.
     trace_penalty : float, default=0.0
@@ -245,20 +252,25 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> NeighborhoodComponentsAnalysis:
         """Learn the map from X and its labels y."""
-        X, label = read_labels(self, X, y)
+        X, label = read_labels(self, X, y, most=_PASS)
+        m, dtype = len(label), X.dtype
         init, r = check_map(self.init, X, self.n_components)
         self.random_state_ = random_state(self.random_state)
         with reporting(self.verbose):
             before = vars(self).get("components_") if self.warm_start else None
-            L = initial_map(init, X, label, r, self.random_state_, before)
-            self.solver_, compared = self.choose_solver(len(X), len(L))
-            require_blocks(compared, len(L), X.dtype.itemsize, "NCA")
+            self.solver_, compared = self._solver_for(X, m, r)
+            if self.solver_ == "stochastic" and m > _PASS:
+                X = FarRows(as_rows(X), label, _PASS, self.random_state_)
+                L = initial_map(init, X.X, X.y, r, self.random_state_, before)
+            else:
+                L = initial_map(init, X, label, r, self.random_state_, before)
+            require_blocks(compared, len(L), dtype.itemsize, "NCA")
             with one_blas_thread():
                 ended = self._solve(X, label, L)
         self.n_iter_, self.converged_, self.end_ = ended.n_iter, ended.converged, ended.reason
-        self.history_ = [-value / len(X) for value in ended.history]
-        self.objective_ = -ended.value / len(X)
-        self._set_map(ended.x, X.dtype, self.rank)
+        self.history_ = [-value / m for value in ended.history]
+        self.objective_ = -ended.value / m
+        self._set_map(ended.x, dtype, self.rank)
         warn_unless_converged(
             ended,
             f"[{type(self).__name__}] NCA",
@@ -279,18 +291,25 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
         """How many rows the passes over batches see, those seen again counted again."""
         return self.n_epochs * min(m, _PASS)
 
-    def _solve(self, X: Array, label: Ints, L: Floats) -> OptimizationResult:
-        m = len(X)
+    def _solver_for(self, X: Any, m: int, r: int) -> tuple[str, int]:
+        """The same for the rows X, which stay on a cluster if they are many there."""
+        if not isinstance(X, DaskRows):
+            return self.choose_solver(m, r)
+        if self.solver == "lbfgs":
+            raise InputError(Message("cluster.lbfgs", most=f"{_PASS:,}"))
+        batches = clone(self).set_params(solver="stochastic")
+        found: tuple[str, int] = batches.choose_solver(m, r)
+        return found
+
+    def _solve(self, X: Any, label: Ints, L: Floats) -> OptimizationResult:
+        m = len(label)
         self.approximation_ = None
-        # A canonical order, so that the order of the rows given changes nothing.
-        order = order_by_value(X, label)
-        X, label = centre_in_order(X, order), label[order]
-        _, starts = groups_of(label)
         options = {"tol": self.tol, "callback": self._report}
         if self.solver_ == "lbfgs":
-            return maximise_votes(
-                X, starts, L, self.trace_penalty, max_iter=self.max_iter, **options
-            )
+            held = HeldRows(X, label)
+            _, starts = groups_of(held.label)
+            most = {"max_iter": self.max_iter, **options}
+            return maximise_votes(held.X, starts, L, self.trace_penalty, **most)
         drawn = f" of {_PASS:,} rows drawn anew" if m > _PASS else ""
         self.approximation_ = (
             f"{self.n_epochs} passes{drawn} over batches of {self.batch_size} rows"
@@ -300,16 +319,22 @@ class NeighborhoodComponentsAnalysis(MahalanobisMetric):
                 Message("warn.nca_batches", m=str(m), how=self.approximation_),
                 ApproximationWarning,
             )
+        # A canonical order, so that the order of the rows given changes nothing.
+        rows = X if isinstance(X, FarRows) else HeldRows(X, label)
+        return self._solve_by_batches(rows, L, options)
+
+    def _solve_by_batches(
+        self, rows: HeldRows | FarRows, L: Floats, options: dict[str, Any]
+    ) -> OptimizationResult:
         # A few iterations on a sample find the scale of the map, without which Adam's step has
         # none. More of them would overfit the sample, which is hard to undo.
+        m = len(rows.label)
         some = np.sort(self.random_state_.permutation(m)[: max(2, min(_SAMPLE, m // 4))])
-        _, few = groups_of(label[some])
-        first = min(_FIRST_STEPS, self.max_iter)
-        L = maximise_votes(X[some], few, L, self.trace_penalty, max_iter=first, **options).x
+        _, few = groups_of(rows.label[some])
+        first = {"max_iter": min(_FIRST_STEPS, self.max_iter), **options}
         return maximise_votes_by_batches(
-            X,
-            label,
-            L,
+            rows,
+            maximise_votes(rows.take(some), few, L, self.trace_penalty, **first).x,
             self.trace_penalty,
             self.n_candidates,
             self.random_state_,

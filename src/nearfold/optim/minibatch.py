@@ -20,8 +20,11 @@ from nearfold.run import reporter
 _MEAN, _SQUARE = 0.9, 0.99  # decay rates of the running means of gradients and their squares
 
 
+Objective = Callable[[Floats, Ints], tuple[float, Floats]]
+
+
 def adam(
-    objective: Callable[[Floats, Ints], tuple[float, Floats]],
+    open_pass: Callable[[Ints], Objective],
     start: Floats,
     *,
     n_rows: int,
@@ -36,7 +39,9 @@ def adam(
 ) -> OptimizationResult:
     """Minimise a sum over rows, given its value and gradient over any batch of them.
 
-    A pass visits all rows, or `most` of them, drawn anew. The values in `history` are sums over all
+    A pass visits all rows, or `most` of them, drawn anew. `open_pass`, given their numbers in
+    ascending order, says how the sum over batches of them is had; a batch is given by places among
+    these numbers. The values in `history` are sums over all
     rows, accumulated during each pass (of those visited, scaled up). Converged means that the
     objective has reached a plateau: the last pass changed it by at most `tol`, relative.
     """
@@ -48,7 +53,10 @@ def adam(
     history: list[float] = []
     for epoch in range(1, n_epochs + 1):
         value = 0.0
-        for batch in np.array_split(random.permutation(n_rows)[:visited], batches):
+        drawn = random.permutation(n_rows)[:visited]
+        rows = np.sort(drawn)
+        objective = open_pass(rows)
+        for batch in np.array_split(np.searchsorted(rows, drawn), batches):
             part, gradient = objective(x, batch)
             value += part
             t += 1

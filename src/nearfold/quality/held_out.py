@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import collect_vector, is_dask
 from nearfold.errors import InputError
 from nearfold.methods.knn import KNeighborsClassifier, KNeighborsRegressor
 from nearfold.notation import Array, Floats
@@ -51,6 +52,8 @@ def held_out_score(
 ) -> HeldOut:
     """Fit a k-nearest-neighbour learner on the one set of rows, score it on the other.
 
+    Both may be Dask arrays or frames: rows stay where they are, predictions and targets come here.
+
     Examples
     --------
     >>> from nearfold.quality import held_out_score
@@ -62,8 +65,10 @@ def held_out_score(
         raise InputError(f"task={task!r}: use 'classification' or 'regression'.")
     learner = KNeighborsClassifier if task == "classification" else KNeighborsRegressor
     model = learner(n_neighbors, weights=weights, n_jobs=n_jobs).fit(train_Z, train_y)
-    truth = np.asarray(test_y)
+    truth = collect_vector(test_y, None, "test_y") if is_dask(test_y) else np.asarray(test_y)
     predictions = model.predict(test_Z)
+    if is_dask(predictions):
+        predictions = collect_vector(predictions, len(truth), "predictions")
     if truth.shape != predictions.shape:
         raise InputError(
             f"there are {len(predictions)} held-out rows and test_y has the shape {truth.shape}: "

@@ -15,8 +15,9 @@ Ties: equal distances by the smaller row number, in both spaces. scikit-learn's 
 leaves their order open, so that on tables with many equal distances its value may differ; without
 ties the two are equal.
 
-These functions judge every row: O(n^2 d) time, in blocks. `judge_space` has per-row values, and a
-sample for large tables.
+These functions judge every row: O(n^2 d) time, in blocks. Trustworthiness and continuity take Dask
+arrays and frames too (Euclidean distances): parts are compared where they are, with the same value.
+`judge_space` has per-row values, and a sample for large tables.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from nearfold.blocks import DaskRows, is_dask
 from nearfold.errors import InputError
 from nearfold.neighbors import build_index
 from nearfold.notation import Array, Floats, Ints
 from nearfold.quality.passes import over_rows
 from nearfold.quality.places import count_places
+from nearfold.quality.places_in_parts import dask_spaces, places_of_neighbors
 from nearfold.quality.result import check_neighbors
 from nearfold.quality.spaces import Space, check_spaces
 
@@ -48,6 +51,8 @@ def trustworthiness(
     >>> trustworthiness(X, [[x] for x, _ in X], n_neighbors=2)
     1.0
     """
+    if is_dask(X) or is_dask(Z):
+        return _of_parts(*dask_spaces(X, Z, metric), n_neighbors)
     original, embedded = check_spaces(X, Z, metric)
     k = check_neighbors(n_neighbors, original.n)
     return float(_per_row(original, _nearest(embedded, k, n_jobs), n_jobs).mean())
@@ -57,6 +62,8 @@ def continuity(
     X: Any, Z: Any, *, n_neighbors: int = 5, metric: Any = "euclidean", n_jobs: int | None = None
 ) -> float:
     """How far the neighbours in X stayed together: 1 if all of them are neighbours in Z."""
+    if is_dask(X) or is_dask(Z):
+        return _of_parts(*dask_spaces(X, Z, metric)[::-1], n_neighbors)
     original, embedded = check_spaces(X, Z, metric)
     k = check_neighbors(n_neighbors, original.n)
     return float(_per_row(embedded, _nearest(original, k, n_jobs), n_jobs).mean())
@@ -86,6 +93,13 @@ def row_trustworthiness(ranks: Array, n: int) -> Any:
     k = ranks.shape[-1]
     excess = np.maximum(ranks - k, 0).sum(axis=-1)
     return 1.0 - 2.0 * excess / (k * (2.0 * n - 3.0 * k - 1.0))
+
+
+def _of_parts(rows: DaskRows, others: DaskRows, n_neighbors: int) -> float:
+    """The trustworthiness, among `rows`, of neighbours in the space of `others`."""
+    n = rows.n_rows or 0
+    places = places_of_neighbors(rows, others, check_neighbors(n_neighbors, n))
+    return float(row_trustworthiness(places, n).mean())
 
 
 def _nearest(space: Space, k: int, n_jobs: int | None) -> Ints:

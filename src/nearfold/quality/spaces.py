@@ -24,7 +24,7 @@ from nearfold.neighbors import is_euclidean
 from nearfold.neighbors.distances import Distances
 from nearfold.notation import Array, Floats, Ints
 
-_NARROW = 8  # columns up to which differences are as fast as a product
+NARROW = 8  # columns up to which differences are as fast as a product
 _CELLS = 2**17  # values of a tile of the table
 _TILE = 1024  # rows of a tile: with it a tile of distances stays in a core's cache
 _DOUBT = 1e-7  # a square this small beside those of its rows has lost half its digits
@@ -65,7 +65,7 @@ class Space:
         self.n = len(X)
         self.metric = metric
         self.is_euclidean = is_euclidean(metric, 2, None)
-        self.by_product = self.is_euclidean and X.shape[1] > _NARROW
+        self.by_product = self.is_euclidean and X.shape[1] > NARROW
         if self.is_euclidean:
             self._prepare()
         elif metric == "precomputed":
@@ -125,17 +125,9 @@ class Space:
             elif self.by_product:
                 self._by_product(here, rows, tile, measured[:, tile])
             else:
-                self._by_difference(here, self.X[tile], measured[:, tile])
+                squares_by_difference(here, self.X[tile], measured[:, tile])
         measured[np.arange(len(rows)), rows] = 0.0
         return measured if self.is_euclidean else _refuse_undefined(measured, self.metric)
-
-    def _by_difference(self, here: Array, there: Array, squares: Floats) -> None:
-        here, there = here.astype(np.float64), there.astype(np.float64)
-        squares[:] = 0.0
-        for c in range(self.X.shape[1]):
-            difference = np.subtract.outer(here[:, c], there[:, c])
-            difference *= difference
-            squares += difference
 
     def _by_product(self, here: Floats, rows: Ints, tile: slice, squares: Floats) -> None:
         a, b = self._norms[rows], self._norms[tile]
@@ -208,6 +200,16 @@ class Space:
         others = order[doubtful]
         squares = pair_squares(self.X, self.X, np.full(len(others), row), others)
         order[doubtful] = others[np.lexsort((others, squares, run))]
+
+
+def squares_by_difference(here: Array, there: Array, squares: Floats) -> None:
+    """Squared distances of some rows to others, of few columns, into `squares`."""
+    here, there = here.astype(np.float64), there.astype(np.float64)
+    squares[:] = 0.0
+    for c in range(here.shape[1]):
+        difference = np.subtract.outer(here[:, c], there[:, c])
+        difference *= difference
+        squares += difference
 
 
 def many_pairs(rows: int, n: int) -> bool:
