@@ -17,7 +17,7 @@ from nearfold.messages import Message, Verbatim
 from nearfold.registry import method_of
 from nearfold.run import thread_count
 from nearfold.study.plain import AsJson, plain
-from nearfold.study.plan_cluster import CLUSTER, COMING
+from nearfold.study.plan_cluster import CLUSTER
 from nearfold.study.plan_facts import CLUSTER as ON_CLUSTER
 from nearfold.study.plan_facts import FILE, Facts, Need, Size, look_at
 from nearfold.study.plan_local import LOCAL, STREAMED
@@ -191,7 +191,7 @@ def plan(estimator: Any, X: Any, y: Any = None, *, count: bool = False) -> Plan:
 
 def _need(name: str, estimator: Any, f: Facts) -> Need:
     if f.place == ON_CLUSTER:
-        if name not in CLUSTER or name in COMING:
+        if name not in CLUSTER:
             raise InputError(Message("cluster.not_fitted", name=name))
         found: Need = CLUSTER[name](estimator, f)
         return found
