@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ import polars as pl
 import pytest
 
 from nearfold import PCA, Isomap, KNeighborsClassifier
-from nearfold.errors import InputError, NearfoldWarning, NonFiniteError
+from nearfold.errors import InputError, NearfoldWarning, NonFiniteError, hearing, warn
+from nearfold.run import map_in_order
 
 
 def test_a_filter_for_scikit_learns_convergence_warning_catches_ours():
@@ -20,6 +22,27 @@ def test_a_filter_for_scikit_learns_convergence_warning_catches_ours():
 
     assert issubclass(NotConvergedWarning, ConvergenceWarning)
     assert issubclass(NotConvergedWarning, NearfoldWarning)
+
+
+def test_each_thread_hears_its_own_warnings_and_those_of_its_pool(recwarn):
+    heard, both = {}, threading.Barrier(2)
+
+    def request(name):
+        with hearing() as own:
+            both.wait()
+            list(map_in_order(warn, [f"{name} {i}" for i in range(3)], n_jobs=2))
+            both.wait()
+        heard[name] = sorted(str(warning) for warning in own)
+
+    threads = [threading.Thread(target=request, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heard == {name: [f"{name} {i}" for i in range(3)] for name in ("a", "b")}
+    assert len(recwarn) == 0
+    with pytest.warns(NearfoldWarning, match="aloud"):
+        warn("aloud")
 
 
 def test_kernels_compile_where_no_cache_can_be_written():

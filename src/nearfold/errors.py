@@ -25,6 +25,9 @@ from __future__ import annotations
 import errno
 import inspect
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -116,8 +119,30 @@ _PACKAGE = str(Path(__file__).parent)
 _WRAPPERS = tuple(str(Path("sklearn", *p)) for p in (("base.py",), ("utils", "_set_output.py")))
 
 
+_heard: ContextVar[list[Warning] | None] = ContextVar("nearfold_warnings", default=None)
+
+
+@contextmanager
+def hearing() -> Iterator[list[Warning]]:
+    """Collect the package's own warnings instead of showing them: of this thread and its pools.
+
+    `warnings.catch_warnings` changes filters of the whole process, so that two requests at a time
+    would take each other's warnings, and might leave the filters changed.
+    """
+    heard: list[Warning] = []
+    token = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(token)
+
+
 def warn(message: str | Message, category: type[Warning] = NearfoldWarning) -> None:
     """Warn the caller of the package, however deep inside it this is called."""
+    heard = _heard.get()
+    if heard is not None:
+        heard.append(category(message))
+        return
     frame, depth = inspect.currentframe(), 1
     while frame and frame.f_back and _is_inside(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1

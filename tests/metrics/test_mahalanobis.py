@@ -286,3 +286,17 @@ def test_pairs_are_checked():
         model.pair_distance(np.full((1, 2, 5), np.nan))
     with pytest.raises(InputError, match="4 features"):
         model.explain_pairs(PAIRS[:, :, :4])
+
+
+def test_a_metric_before_a_linear_map():
+    metric = Given(psd(3)).fit(X[:, :3])
+    A = np.random.default_rng(2).normal(size=(3, 5))
+    A[:, 1] = 0.0
+    earlier = metric.before(A)
+    assert np.allclose(earlier.get_mahalanobis_matrix(), A.T @ psd(3) @ A)
+    assert np.allclose(earlier.pair_distance(PAIRS), metric.pair_distance(PAIRS @ A.T))
+    assert earlier.unused_columns_.tolist() == [1]
+    assert earlier.n_features_in_ == 5
+    assert metric.n_features_in_ == 3  # the metric itself is not changed
+    with pytest.raises(InputError, match="no column"):
+        metric.before(np.zeros((3, 5)))

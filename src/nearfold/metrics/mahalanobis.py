@@ -269,6 +269,23 @@ class MahalanobisMetric(Reduction):
         shorter.rank_ = len(shorter.components_)
         return shorter
 
+    def before(self, A: Floats) -> Any:
+        """A copy for rows that a linear map A (q, d) has still to take to the metric's q columns.
+
+        Its M is A^T M A: the distance of rows x is this metric's distance of rows A x.
+        """
+        check_is_fitted(self, "components_")
+        earlier: MahalanobisMetric = copy(self)
+        P_t = factor_map(self.components_.astype(np.float64) @ A)
+        if len(P_t) == 0:
+            raise InputError("the linear map leaves no column that the metric uses.")
+        P_t[:, ~A.any(axis=0)] = 0.0  # not rounding: these columns do not enter
+        earlier.components_ = np.ascontiguousarray(P_t, dtype=self.components_.dtype)
+        earlier.rank_, earlier.n_features_in_ = P_t.shape
+        if hasattr(earlier, "feature_names_in_"):
+            del earlier.feature_names_in_
+        return earlier
+
     def column_weights(self, X: Any = None) -> Floats:
         """How much each column counts: the diagonal of M; with X, its share of the distances.
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nearfold.errors import InputError, warn
+from nearfold.metrics.contradictions import contradicted, shortest_chain
 from nearfold.metrics.parse_tuples import SHOWN
 from nearfold.notation import Array, Ints
 
@@ -62,24 +61,14 @@ def distinct_pairs(rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _refuse_chains(rows: Ints, sign: Ints, shown: Array) -> None:
     """Raise if must-link pairs, one after the other, join rows that cannot link."""
-    m = len(shown)
-    must = rows[sign > 0]
-    links = sparse.coo_array((np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(m, m))
-    part = connected_components(links, directed=False)[1]
-    apart = rows[sign < 0]
-    joined = apart[part[apart[:, 0]] == part[apart[:, 1]]]
-    if len(joined) == 0:
+    found = rows[contradicted(rows, sign)]
+    if len(found) == 0:
         return
-    start, at = int(joined[0, 0]), int(joined[0, 1])
-    before = breadth_first_order(links.tocsr(), start, directed=False)[1]
-    chain = [at]
-    while at != start:
-        at = int(before[at])
-        chain.append(at)
-    more = f" ({len(joined) - 1} more such pairs)" if len(joined) > 1 else ""
+    chain = shortest_chain(rows, sign, found[0])
+    more = f" ({len(found) - 1} more such pairs)" if len(found) > 1 else ""
     raise InputError(
-        f"the cannot-link pair {tuple(shown[joined[0]].tolist())} is joined by a chain of "
-        f"must-link pairs: {' - '.join(str(shown[row]) for row in reversed(chain))}{more}."
+        f"the cannot-link pair {tuple(shown[found[0]].tolist())} is joined by a chain of "
+        f"must-link pairs: {' - '.join(str(shown[row]) for row in chain)}{more}."
     )
 
 

@@ -143,6 +143,12 @@ def all_candidates(cells: Cells, task: Task) -> list[Candidate]:
     return [*_plain_candidates(cells, task), *known, *guests]
 
 
+def own_names(cells: Cells, task: Task) -> tuple[str, ...]:
+    """The spaces of ours that can be looked at, whatever else is installed; plain columns, too."""
+    known = [c for c in all_candidates(cells, task) if c.ours and (c.is_plain or task in c.tasks)]
+    return tuple(candidate.name for candidate in known)
+
+
 def always_tried(task: Task) -> tuple[str, ...]:
     """Spaces that the others are compared with: the better one of them is the reference."""
     return ("PCA",) if task == Task.NONE else ("raw", "scaled")

@@ -12,7 +12,6 @@ A method whose first axes are its space of fewer dimensions is fitted once per f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from nearfold.errors import ApproximationWarning, InputError, NearfoldWarning, warn
+from nearfold.errors import ApproximationWarning, InputError, hearing, warn
 from nearfold.messages import Message
 from nearfold.methods.pca import PCA
 from nearfold.notation import Array, Floats
@@ -160,8 +159,7 @@ def scores_of_settings(
 def trying(judge: LearnerJudge) -> Iterator[None]:
     """Values are tried that nobody asked for: their warnings are not shown."""
     cells = judge.table.cells
-    with warnings.catch_warnings(), threads_for(cells), room_for(cells):
-        warnings.simplefilter("ignore", NearfoldWarning)
+    with hearing(), threads_for(cells), room_for(cells):
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from nearfold.study.showing import ScoreValue, space_name
 from nearfold.study.significance import Contrast, compare_to_reference
 from nearfold.study.trial import SpaceResult, TrialPlan, rows_to_fit, setting_for
 from nearfold.study.verdict import Verdict
+from nearfold.study.watch import collect_warnings
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ def fit_space(result: SpaceResult, plan: TrialPlan, rows: Ints, recipe: Recipe) 
         own = candidate.grid or candidate.nests
         asked = result.n_dimensions if own else question.n_components
         model = build_model(candidate, setting_for(plan, chosen, recipe, None, asked))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were shown with the trial
+    with collect_warnings():  # they were shown with the trial
         step = judge.fit(model, recipe, rows, chosen, candidate.supervised)
     steps: list[tuple[str, Any]] = [("table", step)]
     if isinstance(model, Pipeline):

@@ -18,7 +18,8 @@ from nearfold.errors import InputError
 from nearfold.messages import Message
 from nearfold.notation import Ints
 from nearfold.study.candidates import always_tried
-from nearfold.study.judges import Judge
+from nearfold.study.folds import Fold
+from nearfold.study.judges import Judge, Outcome
 from nearfold.study.question import Ruling, Status
 from nearfold.study.significance import (
     Contrast,
@@ -72,19 +73,20 @@ class Verdict:
         raise InputError(Message("study.not_tried", name=repr(name), tried=tried))
 
 
-class _Rows:
-    """What the rows add to the score of each finished space."""
+class JudgedRows:
+    """What held-out rows (or pairs) add to the score of each space."""
 
-    def __init__(self, finished: list[SpaceResult], judge: Judge) -> None:
+    def __init__(self, outcomes: dict[str, list[tuple[Fold, Outcome]]], judge: Judge) -> None:
         self.judge = judge
-        self.names = [r.name for r in finished]
-        self.psi = np.array([judge.contributions(r.judged) for r in finished])
+        self.names = list(outcomes)
+        self.psi = np.array([judge.contributions(judged) for judged in outcomes.values()])
         self.fold = _folds_of_rows(judge)
         self.cluster = judge.clusters()
         guesses = judge.guesses()
         self.chance = None if guesses is None else judge.contributions(guesses)
 
     def options(self) -> dict[str, Any]:
+        """What the tests of significance.py ask for."""
         return {"cluster": self.cluster, "test_train_ratio": self.judge.split.test_train_ratio}
 
     def contrasts(self, base: str, others: list[str]) -> list[Contrast]:
@@ -93,6 +95,7 @@ class _Rows:
         return compare_to_reference(self.psi[at], 0, self.fold, **self.options())[1:]
 
     def score(self, name: str) -> Interval:
+        """A space's own score with its interval."""
         return score_interval(
             self.psi[self.names.index(name)],
             self.fold,
@@ -120,7 +123,7 @@ def _folds_of_rows(judge: Judge) -> Ints:
 def judge_results(results: list[SpaceResult], judge: Judge) -> Verdict:
     """Compare all finished spaces with the reference."""
     finished = [r for r in results if r.status == Status.FINISHED]
-    rows = _Rows(finished, judge)
+    rows = JudgedRows({r.name: r.judged for r in finished}, judge)
     scores = {name: rows.score(name) for name in rows.names}
     reference = choose_reference(scores, judge)
     others = [name for name in rows.names if name != reference]
@@ -179,7 +182,7 @@ def _order(standing: Standing) -> tuple[int, float, int]:
     return (0 if done else 1, score, standing.result.candidate.complexity)
 
 
-def _simplest(better: list[Standing], rows: _Rows) -> tuple[str | None, tuple[str, ...]]:
+def _simplest(better: list[Standing], rows: JudgedRows) -> tuple[str | None, tuple[str, ...]]:
     """The simplest of the better spaces within one standard error of the best; all of those."""
     if not better:
         return None, ()

@@ -15,6 +15,7 @@ from nearfold.errors import Cancelled
 from nearfold.run import ProgressCallback, one_blas_thread
 
 _SMALL = 1_000_000  # cells
+_filters = threading.RLock()
 
 
 class TimeIsUp(Cancelled):
@@ -84,8 +85,13 @@ class PeakMemory:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings instead of showing them."""
-    with warnings.catch_warnings(record=True) as heard:
+    """Collect warnings instead of showing them, those of other packages, too.
+
+    Filters belong to the whole process: one thread at a time changes them, or two of them would
+    hear each other's warnings and leave the filters changed. `errors.hearing` needs no filter, and
+    hears ours only.
+    """
+    with _filters, warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         yield heard
 
