@@ -37,7 +37,7 @@ nearfold python Python numpy scipy scikit learn sklearn pipeline TablePreparatio
 random_state table__random_state numbers scale n_neighbors n_components radius disconnected
 bridge largest each shell bash zsh fish gzip umap utf xlsx jsonl parquet arrow npy npz csv tsv
 OPTIONS COMMAND ARGS INTEGER FLOAT TEXT COL KIND FILE FORMAT NAME CHAR WORDS SIZE MODEL LIST
-MODULE CLASS TIME DIRECTORY METHOD VALUE OUT SHELL
+MODULE CLASS TIME DIRECTORY METHOD VALUE OUT SHELL ADDRESS Dask tcp
 low high default all uniform distance median euclidean protect dimensions demo share parallel
 connectivity cross_validation one_standard_error
 space task score_name score interval reference verdict last_check metric seed data rows data_sha
