@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import resource
 import statistics
 import time
 import warnings
@@ -22,7 +21,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster
 
 from bench.sets import large
 from nearfold import (
@@ -33,6 +32,7 @@ from nearfold import (
     LinearDiscriminantAnalysis,
     NearestNeighbors,
 )
+from nearfold.blocks import spans
 
 RESULTS = Path("bench/results/cluster.json")
 _CHUNKS = 32
@@ -57,11 +57,15 @@ def _warm_up() -> None:
 
 
 def held(client: Client, X: np.ndarray, chunks: int = _CHUNKS) -> Any:
-    """X in the memory of the workers."""
-    array = da.from_array(X, chunks=(-(-len(X) // chunks), *X.shape[1:])).persist()
-    wait(array)
-    client.rebalance()
-    return array
+    """X in the memory of the workers, the same number of chunks in each."""
+    names = list(client.scheduler_info(n_workers=-1)["workers"])
+    parts = [X[some] for some in spans(len(X), -(-len(X) // chunks))]
+    futures = [
+        client.scatter(part, workers=[names[i % len(names)]], hash=False)
+        for i, part in enumerate(parts)
+    ]
+    arrays = zip(futures, parts, strict=True)
+    return da.concatenate([da.from_delayed(f, part.shape, part.dtype) for f, part in arrays])
 
 
 def median_time(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -75,8 +79,9 @@ def median_time(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak() -> float:
-    """The resident high-water mark of this process, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The resident high-water mark of this process, in MB: not that of the one it came from."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def grown(X: np.ndarray, fit: Callable[[Any], Any]) -> float:

@@ -205,7 +205,8 @@ model = KernelPCA(10, kernel="rbf", random_state=0).fit(X)
     + _DONE
     + """
 from nearfold.linalg.centred import ComputedKernel
-f, P = model._function, model._function.prepare(X)
+f = model._axes.function
+P = f.prepare(X)
 K = ComputedKernel(lambda r, c: f.tile(P[r], P[c]), f.diagonal(P), np.float32)
 V = np.linalg.qr(model.eigenvectors_.astype(np.float64))[0].astype(np.float32)
 lam = np.linalg.eigvalsh(V.astype(np.float64).T @ (K @ V))[::-1]
