@@ -114,7 +114,8 @@ def plot(found: dict[str, Any], path: Path) -> None:
             rows = [p["rows"] for p in done]
             style = {"color": colours[curve], "marker": "o", "markersize": 3, "label": curve}
             panels[0, column].loglog(rows, [p["seconds"] for p in done], **style)
-            memory = [max(p["megabytes"], 1.0) for p in done]
+            # A call that needs less than making its table did is not seen.
+            memory = [p["megabytes"] if p["megabytes"] > 1 else float("nan") for p in done]
             panels[1, column].loglog(rows, memory, **style)
         panels[0, column].set_title(name)
         panels[1, column].set_xlabel("rows")
@@ -122,8 +123,14 @@ def plot(found: dict[str, Any], path: Path) -> None:
     panels[1, 0].set_ylabel("MB above the data")
     for panel in panels.flat:
         panel.grid(alpha=0.3, linewidth=0.5)
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+    drawn = {
+        name: handle
+        for panel in panels.flat
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(drawn.values()), list(drawn), loc="outside lower center", ncols=3, frameon=False
+    )
     figure.savefig(path, metadata={"Date": None})
 
 
