@@ -202,16 +202,7 @@ X /= 255
 started = time.perf_counter()
 model = KernelPCA(10, kernel="rbf", random_state=0).fit(X)
 """
-    + _DONE
-    + """
-from nearfold.linalg.centred import ComputedKernel
-f = model._axes.function
-P = f.prepare(X)
-K = ComputedKernel(lambda r, c: f.tile(P[r], P[c]), f.diagonal(P), np.float32)
-V = np.linalg.qr(model.eigenvectors_.astype(np.float64))[0].astype(np.float32)
-lam = np.linalg.eigvalsh(V.astype(np.float64).T @ (K @ V))[::-1]
-check = f"; eigenvalues to {np.abs(model.eigenvalues_ / lam - 1).max():.0e} of a pass over all of K"
-""",
+    + _DONE,
     "Isomap": "model = Isomap(n_neighbors=5).fit(X)" + _DONE,
     "LLE": """
 model = LocallyLinearEmbedding(n_neighbors=5).fit(X)
